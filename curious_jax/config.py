@@ -1,0 +1,281 @@
+"""Every setting of a run, in frozen dataclasses that check themselves.
+
+Each field carries its help text and the source of its default; `python -m curious_jax.train --help` prints
+them, and config.json in a run folder holds them all. SPEC numbers are those of the paper [P] or of the
+authors' program [C]; ours are marked [D].
+"""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+ALGORITHMS = ("curious", "muvfa")
+PRESETS = ("auto", "cpu", "gpu", "paper")
+PHYSICS = ("auto", "c", "jax", "warp")
+WORLDS = ("fetch", "point")
+SUBSTITUTIONS = ("default", "paper")
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message is one line naming the option and the right values."""
+
+
+def option(default: Any, help: str, source: str = "ours", choices: tuple[str, ...] | None = None) -> Any:
+    """A dataclass field with what --help shows of it."""
+    return field(default=default, metadata={"help": help, "source": source, "choices": choices})
+
+
+def option_name(field_name: str) -> str:
+    """num_envs -> --num-envs."""
+    return "--" + field_name.replace("_", "-")
+
+
+def _require(ok: bool, name: str, value: Any, wanted: str) -> None:
+    if not ok:
+        raise ConfigError(f"{option_name(name)} {value}: must be {wanted}")
+
+
+def _positive(config: Any, *names: str) -> None:
+    for name in names:
+        _require(getattr(config, name) >= 1, name, getattr(config, name), "a whole number of 1 or more")
+
+
+def _between(config: Any, low: float, high: float, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(math.isfinite(value) and low <= value <= high, name, value, f"between {low:g} and {high:g}")
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Actor and critic (SPEC 2.8)."""
+
+    hidden_size: int = option(256, "units per hidden layer", "C")
+    hidden_layers: int = option(3, "hidden layers of actor and critic", "C")
+
+    def __post_init__(self) -> None:
+        _positive(self, "hidden_size", "hidden_layers")
+
+
+@dataclass(frozen=True)
+class DDPGConfig:
+    """DDPG (SPEC 2.8, 2.9)."""
+
+    actor_lr: float = option(1e-3, "Adam step size of the actor", "C")
+    critic_lr: float = option(1e-3, "Adam step size of the critic", "C")
+    discount: float = option(0.98, "discount γ = 1 - 1/50", "C")
+    action_l2: float = option(1.0, "weight of mean(a²) in the actor's loss", "C")
+    target_rate: float = option(0.02, "share of the new weights in a target average", "field notes; paper 0.05")
+    target_period: str = option("update", "average targets after every update or once per cycle", "C: cycle",
+                                ("update", "cycle"))
+
+    def __post_init__(self) -> None:
+        _between(self, 1e-8, 1.0, "actor_lr", "critic_lr")
+        _between(self, 0.0, 0.9999, "discount")
+        _between(self, 0.0, 1000.0, "action_l2")
+        _between(self, 1e-6, 1.0, "target_rate")
+
+
+@dataclass(frozen=True)
+class HindsightConfig:
+    """Module and goal substitution (SPEC 2.6)."""
+
+    hindsight_probability: float = option(0.8, "probability that a transition takes a later outcome as goal", "P")
+    substitution: str = option("default", "what the other transitions keep: their own module and goal, or (paper) "
+                               "the drawn module with its own or a fresh goal", "C", SUBSTITUTIONS)
+
+    def __post_init__(self) -> None:
+        _between(self, 0.0, 1.0, "hindsight_probability")
+
+
+@dataclass(frozen=True)
+class CurriculumConfig:
+    """Self-evaluation, competence, LP and module choice (SPEC 2.1, 2.4)."""
+
+    epsilon: float = option(0.4, "share of uniform choice in p_LP", "P")
+    window: int = option(300, "self-evaluation results per competence window (l)", "P: 300")
+    self_evaluation: float = option(0.1, "probability that an episode is a self-evaluation", "P")
+
+    def __post_init__(self) -> None:
+        _between(self, 0.0, 1.0, "epsilon", "self_evaluation")
+        _positive(self, "window")
+
+
+@dataclass(frozen=True)
+class ExplorationConfig:
+    """Exploration noise of training episodes (SPEC 2.2)."""
+
+    noise: float = option(0.2, "standard deviation of the Gaussian action noise", "C")
+    random_action: float = option(0.3, "probability of a uniform random action, per step", "C")
+
+    def __post_init__(self) -> None:
+        _between(self, 0.0, 10.0, "noise")
+        _between(self, 0.0, 1.0, "random_action")
+
+
+@dataclass(frozen=True)
+class NormalizerConfig:
+    """Input normalisation (SPEC 2.10)."""
+
+    normalize: bool = option(True, "normalise observations, and goals per module", "ours; paper preset off")
+    std_floor: float = option(0.01, "smallest standard deviation divided by", "C")
+    clip: float = option(5.0, "normalised inputs are clipped to ± this", "C")
+
+    def __post_init__(self) -> None:
+        _between(self, 1e-6, 1e3, "std_floor")
+        _between(self, 0.1, 1e3, "clip")
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """How much of everything (SPEC 2, `paper` preset: 19 workers × 2 rollouts, 25 cycles an epoch, ...)."""
+
+    num_envs: int = option(128, "environments in parallel = episodes per cycle", "preset; paper 38")
+    updates_per_cycle: int = option(192, "gradient steps per cycle", "preset; paper 100")
+    batch_size: int = option(256, "transitions per gradient step (N_mb)", "preset; paper 19 x 256")
+    capacity: int = option(60_000, "episodes kept in the store", "preset; paper keeps all")
+    episodes: int = option(150_000, "training episodes in all (rounded up to whole cycles)", "preset; paper 300,200")
+    evaluation_interval: int = option(1_000, "training episodes between evaluations", "preset; paper 950")
+    evaluation_episodes: int = option(95, "episodes per evaluation, spread over achievable modules", "P: 19 x 5")
+
+    def __post_init__(self) -> None:
+        _positive(self, *(f.name for f in dataclasses.fields(self)))
+        _require(self.capacity >= self.num_envs, "capacity", self.capacity,
+                 f"at least --num-envs ({self.num_envs}), one cycle of episodes")
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the whole run."""
+        return -(-self.episodes // self.num_envs)
+
+    @property
+    def cycles_per_epoch(self) -> int:
+        """Cycles between two evaluations."""
+        return max(1, round(self.evaluation_interval / self.num_envs))
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A whole run."""
+
+    modules: tuple[str, ...] = option(("reach", "push", "pnp", "stack"), "modules, comma-separated: reach, push, pnp, "
+                                      "stack, push2, pnp3, stack2on3, ...", "P")
+    distractors: int = option(0, "out-of-reach cubes, one impossible module each", "P: 0, 4, 7")
+    algorithm: str = option("curious", "curious, or muvfa (uniform module selection and replay)", "P", ALGORITHMS)
+    world: str = option("fetch", "fetch, or point (a point-mass probe that learns in seconds)", "ours", WORLDS)
+    physics: str = option("auto", "physics backend; auto: c on CPU, warp on NVIDIA, jax elsewhere", "ours", PHYSICS)
+    preset: str = option("auto", "settings for this machine (auto: by platform) or the paper's", "ours", PRESETS)
+    seed: int = option(0, "random seed", "ours")
+    num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1", "P: 10")
+    target_success: float | None = option(None, "stop when mean success over achievable modules reaches this, "
+                                          "confirmed on fresh episodes", "ours")
+    network: NetworkConfig = NetworkConfig()
+    ddpg: DDPGConfig = DDPGConfig()
+    hindsight: HindsightConfig = HindsightConfig()
+    curriculum: CurriculumConfig = CurriculumConfig()
+    exploration: ExplorationConfig = ExplorationConfig()
+    normalizer: NormalizerConfig = NormalizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            choices = f.metadata.get("choices")
+            _require(not choices or getattr(self, f.name) in choices, f.name, getattr(self, f.name),
+                     f"one of {', '.join(choices or ())}")
+        for group in GROUPS:
+            for f in dataclasses.fields(getattr(self, group)):
+                choices = f.metadata.get("choices")
+                value = getattr(getattr(self, group), f.name)
+                _require(not choices or value in choices, f.name, value, f"one of {', '.join(choices or ())}")
+        _require(len(self.modules) > 0, "modules", "''", "at least one module, such as reach")
+        _require(0 <= self.distractors <= 100, "distractors", self.distractors, "between 0 and 100")
+        _require(0 <= self.seed < 2**31 - 10**6, "seed", self.seed, "between 0 and 2146483647")
+        _positive(self, "num_seeds")
+        if self.target_success is not None:
+            _between(self, 0.0, 1.0, "target_success")
+        total = len(self.modules) + self.distractors
+        _require(self.schedule.batch_size >= total, "batch_size", self.schedule.batch_size,
+                 f"at least the number of modules, {total}")
+        achievable = len(self.modules)
+        _require(self.schedule.evaluation_episodes >= achievable, "evaluation_episodes",
+                 self.schedule.evaluation_episodes, f"at least the number of achievable modules, {achievable}")
+
+
+GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))
+
+
+# Presets: settings by group and field. `cpu` is also the dataclasses' defaults.
+PRESET_SETTINGS: dict[str, dict[str, Any]] = {
+    "cpu": {"window": 100},
+    "gpu": {
+        "num_envs": 2048, "updates_per_cycle": 2000, "batch_size": 4096, "target_rate": 0.005,
+        "capacity": 100_000, "episodes": 300_000, "evaluation_interval": 4096, "evaluation_episodes": 400,
+    },
+    "paper": {
+        "num_envs": 38, "updates_per_cycle": 100, "batch_size": 19 * 256, "target_rate": 0.05,
+        "target_period": "cycle", "normalize": False, "episodes": 316 * 950, "capacity": 316 * 950,
+        "evaluation_interval": 950, "evaluation_episodes": 95,
+    },
+}
+
+
+def fields_by_name() -> dict[str, tuple[str | None, dataclasses.Field]]:
+    """Field name -> (group or None, field), over TrainConfig and its groups; names are unique."""
+    result: dict[str, tuple[str | None, dataclasses.Field]] = {}
+    for f in dataclasses.fields(TrainConfig):
+        if f.name in GROUPS:
+            for g in dataclasses.fields(f.default):
+                assert g.name not in result, g.name
+                result[g.name] = (f.name, g)
+        else:
+            result[f.name] = (None, f)
+    return result
+
+
+def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
+    """A config from a preset and flat settings (field names, without their group).
+
+    Args:
+      platform: jax.default_backend(); decides what preset "auto" means (gpu on gpu and tpu, else cpu).
+      settings: any field of TrainConfig or its groups; those named win over the preset's.
+    Raises:
+      ConfigError: naming the option and the right values.
+    """
+    preset = settings.get("preset", "auto")
+    _require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
+    resolved = preset if preset != "auto" else ("gpu" if platform in ("gpu", "cuda", "tpu") else "cpu")
+    merged = {**PRESET_SETTINGS[resolved], **settings, "preset": resolved}
+    table = fields_by_name()
+    top: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {g: {} for g in GROUPS}
+    for name, value in merged.items():
+        if name not in table:
+            raise ConfigError(f"{option_name(name)}: no such setting; see --help for all of them")
+        group, _ = table[name]
+        (groups[group] if group else top)[name] = value
+    types = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
+    return TrainConfig(**top, **{g: types[g](**values) for g, values in groups.items()})
+
+
+def to_dict(config: TrainConfig) -> dict[str, Any]:
+    """The config as nested plain data, ready for JSON."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def from_dict(data: dict[str, Any]) -> TrainConfig:
+    """The inverse of to_dict.
+
+    Raises:
+      ConfigError: on a setting that does not exist or cannot be used.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in GROUPS and isinstance(value, dict):
+            flat.update(value)
+        else:
+            flat[name] = value
+    if "modules" in flat:
+        flat["modules"] = tuple(flat["modules"])
+    return make_config(**flat)

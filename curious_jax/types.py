@@ -1,0 +1,120 @@
+"""Shared shapes, records and protocols.
+
+Axes, used in every shape comment of the library:
+  S seeds · E environments · T control steps · B batch · M modules
+  O observation · G goal (all modules' slots side by side) · A action · W result window
+
+A module is an int32 index into the module table; FLAT (-1) stands for the flat goal of HER, which asks
+for every module at once.
+"""
+
+from typing import Any, Callable, NamedTuple, Protocol
+
+import jax
+from flax import struct
+
+FLAT = -1
+
+
+@struct.dataclass
+class Episode:
+    """Whole episodes, as collected by one batch of environments."""
+
+    obs: jax.Array  # [E, T+1, O] float32
+    action: jax.Array  # [E, T, A] float32 in [-1, 1]
+    goal: jax.Array  # [E, G] float32, zero outside the module's slots
+    module: jax.Array  # [E] int32
+    success: jax.Array  # [E] bool, solved at the last step
+    valid: jax.Array  # [E] bool, every observation finite and inside the workspace
+
+
+@struct.dataclass
+class Transition:
+    """A training batch, after substitution."""
+
+    obs: jax.Array  # [B, O]
+    action: jax.Array  # [B, A]
+    reward: jax.Array  # [B] 0 or -1
+    next_obs: jax.Array  # [B, O]
+    goal: jax.Array  # [B, G] as it stands at obs
+    next_goal: jax.Array  # [B, G] as it stands at next_obs (a stack goal follows its cube)
+    module: jax.Array  # [B] int32
+
+
+class ModuleTable(Protocol):
+    """The modules of a run: goal spaces G_i, outcomes and rewards R_i. Methods take one element; vmap them."""
+
+    names: tuple[str, ...]
+    achievable: tuple[bool, ...]  # False for distractors; evaluation leaves those out
+    goal_size: int  # G
+
+    @property
+    def num_modules(self) -> int: ...
+
+    def mask(self, module: jax.Array) -> jax.Array:
+        """[] -> [G] bool: the module's slots (all of them for FLAT)."""
+        ...
+
+    def outcomes(self, obs: jax.Array) -> jax.Array:
+        """[O] -> [G]: every module's outcome, each in its own slots."""
+        ...
+
+    def relevant(self, first: jax.Array, last: jax.Array) -> jax.Array:
+        """[O], [O] -> [M] bool: did outcome i change between the two observations?"""
+        ...
+
+    def sample_goal(self, key: jax.Array, module: jax.Array) -> jax.Array:
+        """key, [] -> [G]: uniform in the module's goal space, zero elsewhere."""
+        ...
+
+    def goal_at(self, goal: jax.Array, module: jax.Array, obs: jax.Array) -> jax.Array:
+        """[G], [], [O] -> [G]: the goal as it stands now (moving parts rebuilt from the observation)."""
+        ...
+
+    def reward(self, obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
+        """[O], [G], [] -> []: 0 when solved, -1 otherwise; NaN is never solved."""
+        ...
+
+
+class EnvState(Protocol):
+    """What the learner reads of an environment's state."""
+
+    obs: jax.Array  # [O]
+    overflow: jax.Array  # [] bool: a physics buffer ran out, the result cannot be trusted
+
+
+class Env(Protocol):
+    """One environment of fixed episode length; vmap reset and step over any leading axes."""
+
+    modules: ModuleTable
+    obs_size: int
+    action_size: int
+    episode_length: int
+    obs_bound: float  # |obs| beyond this has left the workspace
+
+    def reset(self, key: jax.Array) -> Any: ...
+
+    def step(self, state: Any, action: jax.Array) -> Any: ...
+
+    def with_worlds(self, num_worlds: int) -> "Env":
+        """The same environment with physics buffers for num_worlds worlds in all."""
+        ...
+
+
+class Learner(NamedTuple):
+    """An off-policy learner as four pure functions, in optax's manner."""
+
+    init: Callable[[jax.Array], Any]  # key -> state
+    act: Callable[[Any, jax.Array], jax.Array]  # state, inputs [..., I] -> action [..., A]
+    update: Callable[[Any, "LearnerBatch"], tuple[Any, dict[str, jax.Array]]]  # one gradient step
+    end_cycle: Callable[[Any], Any]  # what happens once a cycle (target averaging of the paper preset)
+
+
+@struct.dataclass
+class LearnerBatch:
+    """A batch as networks see it: normalised inputs, no modules and goals left to interpret."""
+
+    inputs: jax.Array  # [B, I] of obs, goal, module descriptor
+    action: jax.Array  # [B, A]
+    reward: jax.Array  # [B]
+    next_inputs: jax.Array  # [B, I]

@@ -51,8 +51,15 @@ class ModuleTable(Protocol):
     @property
     def num_modules(self) -> int: ...
 
+    @property
+    def slot_module(self) -> Any: ...  # [G] int32, the module that owns each slot
+
     def mask(self, module: jax.Array) -> jax.Array:
-        """[] -> [G] bool: the module's slots (all of them for FLAT)."""
+        """[...] -> [..., G] bool: the module's slots (all of them for FLAT)."""
+        ...
+
+    def descriptor(self, module: jax.Array) -> jax.Array:
+        """[...] -> [..., M]: one-hot m_d, zeros for FLAT."""
         ...
 
     def outcomes(self, obs: jax.Array) -> jax.Array:

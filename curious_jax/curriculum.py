@@ -1,0 +1,113 @@
+"""Self-evaluation results → competence → learning progress → module choice (CURIOUS, "Active learning").
+
+C_i is the mean of module i's last l results, LP_i the difference to the l before, and modules are drawn
+with p_LP(i) = ε/N + (1-ε)·|LP_i| / Σ|LP|.
+"""
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from curious_jax.config import CurriculumConfig
+
+
+@struct.dataclass
+class CurriculumState:
+    """The last 2l self-evaluation results of each module, as rings."""
+
+    results: jax.Array  # [M, 2l] float32, 1 solved, 0 not
+    next: jax.Array  # [M] int32, where the next result goes
+    count: jax.Array  # [M] int32, results held, at most 2l
+
+
+def init(num_modules: int, config: CurriculumConfig) -> CurriculumState:
+    """Empty windows for M modules."""
+    return CurriculumState(
+        results=jnp.zeros((num_modules, 2 * config.window)),
+        next=jnp.zeros(num_modules, jnp.int32),
+        count=jnp.zeros(num_modules, jnp.int32),
+    )
+
+
+def update(state: CurriculumState, module: jax.Array, success: jax.Array, counted: jax.Array) -> CurriculumState:
+    """Appends the self-evaluation results of one cycle, in environment order.
+
+    Args:
+      state: windows.
+      module: [E] int32.
+      success: [E] bool.
+      counted: [E] bool: a valid self-evaluation; others leave the windows alone.
+    """
+    chex.assert_equal_shape((module, success, counted))
+    num_modules, size = state.results.shape
+    hits = (module == jnp.arange(num_modules)[:, None]) & counted  # [M, E]
+    rank = jnp.cumsum(hits, axis=1) - 1
+    new = hits.sum(axis=1)
+    # Of more than 2l results at once the oldest would be overwritten in the same scatter: leave them out.
+    kept = hits & (rank >= (new - size)[:, None])
+    position = jnp.where(kept, (state.next[:, None] + rank) % size, size)
+    rows = jnp.arange(num_modules)[:, None]
+    values = jnp.broadcast_to(success.astype(jnp.float32), hits.shape)
+    return CurriculumState(
+        results=state.results.at[rows, position].set(values, mode="drop"),
+        next=(state.next + new) % size,
+        count=jnp.minimum(state.count + new, size),
+    )
+
+
+def competence_and_progress(state: CurriculumState) -> tuple[jax.Array, jax.Array]:
+    """(C [M], LP [M]): LP_i = C_i - mean of the l results before (SPEC 2.4).
+
+    With n < 2l results l becomes n // 2; with fewer than 3 results both are 0.
+    """
+    size = state.results.shape[1]
+    window = state.count // 2  # n // 2, which is l once the ring is full
+    age = (state.next[:, None] - 1 - jnp.arange(size)) % size  # 0 for the newest
+    recent = age < window[:, None]
+    before = (age >= window[:, None]) & (age < 2 * window[:, None])
+    divisor = jnp.maximum(window, 1)
+    competence = jnp.sum(state.results * recent, axis=1) / divisor
+    earlier = jnp.sum(state.results * before, axis=1) / divisor
+    enough = state.count >= 3
+    return jnp.where(enough, competence, 0.0), jnp.where(enough, competence - earlier, 0.0)
+
+
+def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None = None) -> jax.Array:
+    """p_LP [M] over the valid modules; uniform over them when no LP is positive and finite.
+
+    Args:
+      progress: LP [M]; its absolute value counts, so falling competence counts too.
+      epsilon: share of uniform choice.
+      valid: [M] bool, None for all. With none valid the result is uniform over all modules.
+    """
+    valid = jnp.ones(progress.shape, bool) if valid is None else valid
+    valid = valid | ~valid.any()
+    uniform = valid / valid.sum()
+    weight = jnp.where(valid, jnp.abs(progress), 0.0)
+    total = weight.sum()
+    usable = jnp.isfinite(total) & (total > 0)
+    share = jnp.where(usable, weight / jnp.where(usable, total, 1.0), uniform)
+    return epsilon * uniform + (1.0 - epsilon) * share
+
+
+def module_probabilities(state: CurriculumState, config: CurriculumConfig, lp: bool,
+                         valid: jax.Array | None = None) -> jax.Array:
+    """p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False."""
+    _, progress = competence_and_progress(state)
+    return probabilities(progress if lp else jnp.zeros_like(progress), config.epsilon, valid)
+
+
+def choose(state: CurriculumState, config: CurriculumConfig, lp: bool, key: jax.Array,
+           num_envs: int) -> tuple[jax.Array, jax.Array]:
+    """One (module [E] int32, self-evaluation flag [E] bool) per environment (Algorithm 1, lines 4-5).
+
+    Self-evaluations draw their module uniformly, the others from p.
+    """
+    key_flag, key_uniform, key_module = jax.random.split(key, 3)
+    num_modules = state.results.shape[0]
+    flag = jax.random.bernoulli(key_flag, config.self_evaluation, (num_envs,))
+    uniform = jax.random.randint(key_uniform, (num_envs,), 0, num_modules)
+    p = module_probabilities(state, config, lp)
+    drawn = jax.random.choice(key_module, num_modules, (num_envs,), p=p)
+    return jnp.where(flag, uniform, drawn).astype(jnp.int32), flag

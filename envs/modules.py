@@ -1,0 +1,172 @@
+"""Modules: a goal space, an outcome and a reward each, gathered in one table.
+
+A world (envs.fetch, envs.point) turns names into `Module`s; `ModuleTable` lays their goal spaces side by
+side in one goal vector of size G = sum of their sizes, of which a module's goal fills its own slots and
+leaves zeros elsewhere (CURIOUS, "A Modular Multi-Goal Architecture").
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+FLAT = -1  # the flat goal of HER: all modules at once
+RELEVANCE_THRESHOLD = 1e-3  # an outcome that moved less has not changed (SPEC 2.3)
+
+
+def _unmoved(goal: jax.Array, obs: jax.Array) -> jax.Array:
+    return goal
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module M_i = (R_i, G_i). Functions take one element.
+
+    Attributes:
+      name: as on the command line and in metrics.
+      goal_size: d, the dimension of G_i; 0 when the descriptor alone encodes the goal.
+      outcome: obs [O] -> [d], the part of the state that the goal speaks of.
+      sample_goal: key -> [d], uniform in G_i.
+      solved: obs [O], goal [d] -> [] bool. A NaN distance must come out False.
+      goal_at: goal [d], obs [O] -> [d], the goal as it stands now, for goals with moving parts.
+      interest: obs [O] -> [k], what relevance compares; None for the outcome.
+      achievable: False for distractors, which evaluation leaves out.
+    """
+
+    name: str
+    goal_size: int
+    outcome: Callable[[jax.Array], jax.Array]
+    sample_goal: Callable[[jax.Array], jax.Array]
+    solved: Callable[[jax.Array, jax.Array], jax.Array]
+    goal_at: Callable[[jax.Array, jax.Array], jax.Array] = _unmoved
+    interest: Callable[[jax.Array], jax.Array] | None = None
+    achievable: bool = True
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A user's module: how to build it for a world's observation layout, and how many cubes it needs."""
+
+    build: Callable[[Any], Module]
+    cubes: int
+
+
+_REGISTRY: dict[str, Registration] = {}
+
+
+def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
+    """Makes a module of one's own available under a name.
+
+    Args:
+      name: what `--modules` calls it; letters, digits, - and _ (no comma).
+      build: observation layout -> Module of that name.
+      cubes: how many cubes its scene needs.
+    Raises:
+      ValueError: on a name with other characters.
+    """
+    if not name or not name.replace("_", "").replace("-", "").isalnum():
+        raise ValueError(f"module name {name!r}: use letters, digits, - and _ only")
+    _REGISTRY[name] = Registration(build, cubes)
+
+
+def registered() -> Mapping[str, Registration]:
+    """The modules registered so far."""
+    return dict(_REGISTRY)
+
+
+def distance_solved(outcome: jax.Array, target: jax.Array, tolerance: float) -> jax.Array:
+    """[n], [n] -> [] bool: strictly within the tolerance (metres); False for NaN."""
+    return jnp.linalg.norm(outcome - target) < tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleTable:
+    """The modules of a run, with their goal spaces side by side. See curious_jax.types.ModuleTable."""
+
+    modules: tuple[Module, ...]
+
+    def __post_init__(self) -> None:
+        names = [m.name for m in self.modules]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"--modules: {name} is named twice; name each module once")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Module names, in index order."""
+        return tuple(m.name for m in self.modules)
+
+    @property
+    def achievable(self) -> tuple[bool, ...]:
+        """Which modules can be solved at all."""
+        return tuple(m.achievable for m in self.modules)
+
+    @property
+    def num_modules(self) -> int:
+        """M."""
+        return len(self.modules)
+
+    @property
+    def goal_size(self) -> int:
+        """G, the sum of the modules' goal sizes."""
+        return sum(m.goal_size for m in self.modules)
+
+    @property
+    def slots(self) -> tuple[slice, ...]:
+        """Each module's slots in the goal vector."""
+        ends = np.cumsum([0] + [m.goal_size for m in self.modules])
+        return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+
+    @property
+    def slot_module(self) -> np.ndarray:
+        """[G] int32: the module that owns each slot."""
+        return np.repeat(np.arange(self.num_modules, dtype=np.int32), [m.goal_size for m in self.modules])
+
+    def mask(self, module: jax.Array) -> jax.Array:
+        """[...] -> [..., G] bool: the module's slots, all of them for FLAT."""
+        module = jnp.asarray(module)[..., None]
+        return (jnp.asarray(self.slot_module) == module) | (module == FLAT)
+
+    def descriptor(self, module: jax.Array) -> jax.Array:
+        """[...] -> [..., M] float32: one-hot m_d, zeros for FLAT."""
+        return jax.nn.one_hot(module, self.num_modules)
+
+    def outcomes(self, obs: jax.Array) -> jax.Array:
+        """[O] -> [G]: every module's outcome in its own slots."""
+        return _concatenate([m.outcome(obs) for m in self.modules])
+
+    def relevant(self, first: jax.Array, last: jax.Array) -> jax.Array:
+        """[O], [O] -> [M] bool: did some coordinate of outcome i move by more than 1e-3 (SPEC 2.3)?
+
+        A module with neither goal nor `interest` has nothing to compare: every episode is relevant to it.
+        """
+        return jnp.stack([self._moved(m, first, last) for m in self.modules])
+
+    @staticmethod
+    def _moved(module: Module, first: jax.Array, last: jax.Array) -> jax.Array:
+        interest = module.interest or module.outcome
+        change = jnp.abs(interest(last) - interest(first))
+        return jnp.any(change > RELEVANCE_THRESHOLD) if change.size else jnp.array(True)
+
+    def sample_goal(self, key: jax.Array, module: jax.Array) -> jax.Array:
+        """key, [] -> [G]: a goal uniform in G_i, zero outside the module's slots."""
+        keys = jax.random.split(key, self.num_modules)
+        goal = _concatenate([m.sample_goal(k) for m, k in zip(self.modules, keys, strict=True)])
+        return jnp.where(self.mask(module), goal, 0.0)
+
+    def goal_at(self, goal: jax.Array, module: jax.Array, obs: jax.Array) -> jax.Array:
+        """[G], [], [O] -> [G]: the goal as it stands now, moving parts rebuilt from the observation."""
+        now = _concatenate([m.goal_at(goal[s], obs) for m, s in zip(self.modules, self.slots, strict=True)])
+        return jnp.where(self.mask(module), now, 0.0)
+
+    def reward(self, obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
+        """[O], [G], [] -> []: R_i, 0 when solved and -1 otherwise; FLAT is solved when every module is."""
+        solved = jnp.stack([m.solved(obs, goal[s]) for m, s in zip(self.modules, self.slots, strict=True)])
+        return jnp.where(jnp.where(module == FLAT, solved.all(), solved[module]), 0.0, -1.0)
+
+
+def _concatenate(parts: Sequence[jax.Array]) -> jax.Array:
+    return jnp.concatenate([jnp.asarray(p, jnp.float32) for p in parts]) if parts else jnp.zeros(0)

@@ -1,0 +1,57 @@
+# Everything runs in .venv, made here from the first suitable Python (3.11 or newer).
+#   make demo        train `reach` on the CPU to 95 % and show the curve
+#   make test        the fast tests
+#   make check       what CI runs: format, lint, types, fast tests
+#   make check-slow  the long tests
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN_TESTS := $(BIN)/python -m pytest -n 2
+
+.PHONY: demo test check check-slow format lint types install clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
+	  --num-envs 38 --updates-per-cycle 40 --evaluation-interval 190 --episodes 3800 --capacity 3800
+
+test: $(VENV)/.installed-dev
+	$(RUN_TESTS)
+
+check: lint types test
+
+check-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+install: $(VENV)/.installed
+
+# Tried in order: each must start, be 3.11 or newer and be able to make a virtual environment.
+$(VENV)/bin/python:
+	@for python in $(PYTHON) python3 python3.12 python3.11 python3.13 python3.14; do \
+	  if $$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "Making $(VENV) with $$($$python --version)"; $$python -m venv $(VENV) && exit 0; exit 1; \
+	  fi; \
+	done; \
+	echo "No suitable Python: curious_jax needs Python 3.11 or newer with venv (Debian, Ubuntu: apt install python3-venv)." >&2; \
+	echo "If you have one elsewhere: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1
+
+# constraints.txt: the one set of versions that the tests ran with.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,warp]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,128 @@
+"""The episode store: a ring of whole episodes, and per module a queue of those relevant to it.
+
+The queues are the paper's N buffers (Prioritized Interest Replay) without a second copy of the data, and
+the ring itself serves as its N+1st. Adding and sampling cost nothing that grows with the capacity: when the
+ring overwrites its oldest episode, that episode is also the oldest of every queue it stands in.
+"""
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from curious_jax.types import Episode
+
+
+@struct.dataclass
+class ReplayState:
+    """Episodes in a ring of C slots, and queues of slots by module."""
+
+    obs: jax.Array  # [C, T+1, O] float32
+    action: jax.Array  # [C, T, A] float32
+    goal: jax.Array  # [C, G] float32
+    module: jax.Array  # [C] int32
+    relevant: jax.Array  # [C, M] bool
+    next: jax.Array  # [] int32, the slot written next
+    size: jax.Array  # [] int32, episodes held
+    queue: jax.Array  # [M, C] int32, slots relevant to each module, oldest first from `start`, as a ring
+    start: jax.Array  # [M] int32
+    count: jax.Array  # [M] int32, slots in each queue
+
+
+def init(capacity: int, steps: int, obs_size: int, action_size: int, goal_size: int, num_modules: int) -> ReplayState:
+    """An empty store of `capacity` episodes of `steps` control steps."""
+    return ReplayState(
+        obs=jnp.zeros((capacity, steps + 1, obs_size)),
+        action=jnp.zeros((capacity, steps, action_size)),
+        goal=jnp.zeros((capacity, goal_size)),
+        module=jnp.zeros(capacity, jnp.int32),
+        relevant=jnp.zeros((capacity, num_modules), bool),
+        next=jnp.zeros((), jnp.int32),
+        size=jnp.zeros((), jnp.int32),
+        queue=jnp.zeros((num_modules, capacity), jnp.int32),
+        start=jnp.zeros(num_modules, jnp.int32),
+        count=jnp.zeros(num_modules, jnp.int32),
+    )
+
+
+def bytes_needed(capacity: int, steps: int, obs_size: int, action_size: int, goal_size: int, num_modules: int) -> int:
+    """Bytes that `init` with the same arguments allocates."""
+    per_episode = 4 * ((steps + 1) * obs_size + steps * action_size + goal_size + 1 + num_modules) + num_modules
+    return capacity * per_episode
+
+
+def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayState:
+    """Stores the valid ones of E <= C episodes, overwriting the oldest.
+
+    Args:
+      episode: [E, ...]; invalid episodes are left out.
+      relevant: [E, M] bool.
+    """
+    capacity, num_modules = state.relevant.shape
+    chex.assert_shape(relevant, (episode.valid.shape[0], num_modules))
+    chex.assert_shape(episode.obs, (None, *state.obs.shape[1:]))
+    rank = jnp.cumsum(episode.valid) - 1
+    slot = jnp.where(episode.valid, (state.next + rank) % capacity, capacity)  # [E], C is dropped
+    new = episode.valid.sum()
+
+    in_use = (slot < state.size)[:, None]
+    evicted = state.relevant.at[slot].get(mode="fill", fill_value=False) & in_use  # [E, M]
+    start = (state.start + evicted.sum(axis=0)) % capacity
+    count = state.count - evicted.sum(axis=0)
+
+    flags = relevant & episode.valid[:, None]  # [E, M]
+    place = (start + count + jnp.cumsum(flags, axis=0) - 1) % capacity
+    rows = jnp.broadcast_to(jnp.arange(num_modules), flags.shape)
+    queue = state.queue.at[rows, jnp.where(flags, place, capacity)].set(slot[:, None], mode="drop")
+    return ReplayState(
+        obs=state.obs.at[slot].set(episode.obs, mode="drop"),
+        action=state.action.at[slot].set(episode.action, mode="drop"),
+        goal=state.goal.at[slot].set(episode.goal, mode="drop"),
+        module=state.module.at[slot].set(episode.module, mode="drop"),
+        relevant=state.relevant.at[slot].set(relevant, mode="drop"),
+        next=(state.next + new) % capacity,
+        size=jnp.minimum(state.size + new, capacity),
+        queue=queue,
+        start=start,
+        count=count + flags.sum(axis=0),
+    )
+
+
+def shares(p: jax.Array, batch_size: int) -> jax.Array:
+    """p [M] -> transitions per module [M]: floor(N_mb·p), the remainder one each in order (SPEC 2.5).
+
+    Modules of probability 0 (without relevant episodes) get none of the remainder.
+    """
+    whole = jnp.floor(batch_size * p + 1e-3).astype(jnp.int32)  # 1e-3 undoes float32's 0.1 + 0.6 < 0.7
+    possible = p > 0
+    rank = jnp.cumsum(possible) - 1
+    return whole + (possible & (rank < batch_size - whole.sum()))
+
+
+def batch_modules(p: jax.Array, batch_size: int) -> jax.Array:
+    """p [M] -> the module each transition of a batch is for, [B] int32, in module order."""
+    ends = jnp.cumsum(shares(p, batch_size))
+    module = jnp.searchsorted(ends, jnp.arange(batch_size), side="right")
+    return jnp.minimum(module, p.shape[0] - 1).astype(jnp.int32)
+
+
+def sample(state: ReplayState, key: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws (slot [B], t [B]): uniform over the episodes relevant to each transition's module, t uniform.
+
+    Args:
+      module: [B] int32. A module without relevant episodes draws from all episodes.
+    """
+    key_episode, key_time = jax.random.split(key)
+    capacity = state.module.shape[0]
+    steps = state.action.shape[1]
+    count = state.count[module]
+    number = _uniform_below(key_episode, jnp.where(count > 0, count, state.size))
+    relevant_slot = state.queue[module, (state.start[module] + number) % capacity]
+    t = jax.random.randint(key_time, module.shape, 0, steps)
+    return jnp.where(count > 0, relevant_slot, number), t
+
+
+def _uniform_below(key: jax.Array, bound: jax.Array) -> jax.Array:
+    """[B] int32 uniform in 0 ... bound-1 (0 where bound is 0); bounds are far below 2^24."""
+    u = jax.random.uniform(key, bound.shape)
+    return jnp.clip((u * bound).astype(jnp.int32), 0, jnp.maximum(bound - 1, 0))

@@ -1,0 +1,60 @@
+"""One batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from curious_jax.config import ExplorationConfig
+from curious_jax.types import Env, Episode
+
+Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+"""(obs [E, O], goal [E, G], module [E]) -> action [E, A]."""
+
+
+def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
+    """[E, A] -> [E, A]: Gaussian noise, and with some probability a uniform random action instead (SPEC 2.2)."""
+    key_noise, key_uniform, key_flag = jax.random.split(key, 3)
+    noisy = jnp.clip(action + config.noise * jax.random.normal(key_noise, action.shape), -1.0, 1.0)
+    uniform = jax.random.uniform(key_uniform, action.shape, minval=-1.0, maxval=1.0)
+    flag = jax.random.bernoulli(key_flag, config.random_action, action.shape[:-1])
+    return jnp.where(flag[..., None], uniform, noisy)
+
+
+def collect(policy: Policy, env: Env, config: ExplorationConfig, key: jax.Array, module: jax.Array,
+            exploring: jax.Array) -> tuple[Episode, jax.Array]:
+    """E whole episodes from fresh starts and fresh goals.
+
+    Args:
+      policy: acts without noise.
+      module: [E] int32.
+      exploring: [E] bool, which environments add exploration noise.
+    Returns:
+      (Episode [E, ...], overflow []: some physics buffer ran out).
+    """
+    key_reset, key_goal, key_steps = jax.random.split(key, 3)
+    num_envs = module.shape[0]
+    state = jax.vmap(env.reset)(jax.random.split(key_reset, num_envs))
+    goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
+    goal_at = jax.vmap(env.modules.goal_at)
+
+    def step(state, key):
+        action = policy(state.obs, goal_at(goal, module, state.obs), module)
+        action = jnp.where(exploring[:, None], explore(key, action, config), action)
+        state = jax.vmap(env.step)(state, action)
+        return state, (state.obs, action)
+
+    first = state.obs
+    state, (obs, action) = jax.lax.scan(step, state, jax.random.split(key_steps, env.episode_length))
+    obs = jnp.concatenate([first[None], obs]).swapaxes(0, 1)  # [E, T+1, O]
+    reward = jax.vmap(env.modules.reward)(state.obs, goal_at(goal, module, state.obs), module)
+    valid = jnp.all(jnp.isfinite(obs) & (jnp.abs(obs) <= env.obs_bound), axis=(1, 2))
+    episode = Episode(
+        obs=obs,
+        action=action.swapaxes(0, 1),
+        goal=goal,
+        module=module,
+        success=(reward == 0.0) & valid,
+        valid=valid,
+    )
+    return episode, jnp.any(state.overflow)

@@ -1,0 +1,164 @@
+"""Where everything stands in the sensor vector and in the observation, and the function from one to the other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from envs.fetch.constants import CONTROL_PERIOD
+
+Array = jax.Array
+
+_ROBOT_SENSORS = 17
+_CUBE_SENSORS = 13
+_ROBOT_SIZE = 10
+_CUBE_SIZE = 15
+_POINT_SIZE = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class SensorLayout:
+    """Slices of sensordata, in the order in which `scene` adds the sensors. Cubes are counted from 1."""
+
+    num_cubes: int
+
+    hand_position = slice(0, 3)
+    hand_quaternion = slice(3, 7)
+    gripper_position = slice(7, 10)
+    gripper_velocity = slice(10, 13)
+    finger_position = slice(13, 15)
+    finger_velocity = slice(15, 17)
+
+    @property
+    def size(self) -> int:
+        return _ROBOT_SENSORS + _CUBE_SENSORS * self.num_cubes
+
+    def cube_position(self, k: int) -> slice:
+        return self._cube(k, 0, 3)
+
+    def cube_quaternion(self, k: int) -> slice:
+        return self._cube(k, 3, 4)
+
+    def cube_velocity(self, k: int) -> slice:
+        return self._cube(k, 7, 3)
+
+    def cube_angular_velocity(self, k: int) -> slice:
+        return self._cube(k, 10, 3)
+
+    def _cube(self, k: int, offset: int, size: int) -> slice:
+        _check_index("cube", k, self.num_cubes)
+        start = _ROBOT_SENSORS + _CUBE_SENSORS * (k - 1) + offset
+        return slice(start, start + size)
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservationLayout:
+    """Slices of the observation: 10 numbers of the robot, 15 per cube, 3 per distractor.
+
+    Cubes and distractors are counted from 1, as in module names; an index out of range is a ValueError.
+    """
+
+    num_cubes: int
+    num_distractors: int
+
+    gripper_position = slice(0, 3)  # m
+    gripper_velocity = slice(3, 6)  # m per control step
+    finger_position = slice(6, 8)  # m, right and left
+    finger_velocity = slice(8, 10)  # m per control step
+
+    @property
+    def size(self) -> int:
+        return _ROBOT_SIZE + _CUBE_SIZE * self.num_cubes + _POINT_SIZE * self.num_distractors
+
+    def cube_position(self, k: int) -> slice:
+        """m."""
+        return self._cube(k, 0)
+
+    def cube_relative_position(self, k: int) -> slice:
+        """m, cube minus gripper."""
+        return self._cube(k, 3)
+
+    def cube_euler(self, k: int) -> slice:
+        """rad, see `quaternion_to_euler`."""
+        return self._cube(k, 6)
+
+    def cube_velocity(self, k: int) -> slice:
+        """m per control step, cube minus gripper."""
+        return self._cube(k, 9)
+
+    def cube_angular_velocity(self, k: int) -> slice:
+        """rad per control step, world frame."""
+        return self._cube(k, 12)
+
+    def distractor_position(self, k: int) -> slice:
+        """m."""
+        _check_index("distractor", k, self.num_distractors)
+        start = _ROBOT_SIZE + _CUBE_SIZE * self.num_cubes + _POINT_SIZE * (k - 1)
+        return slice(start, start + _POINT_SIZE)
+
+    def table(self) -> dict[str, slice]:
+        """Name → slice for the whole vector, in order, without gaps."""
+        rows = {
+            name: getattr(self, name)
+            for name in ("gripper_position", "gripper_velocity", "finger_position", "finger_velocity")
+        }
+        for k in range(1, self.num_cubes + 1):
+            for part in ("position", "relative_position", "euler", "velocity", "angular_velocity"):
+                rows[f"cube{k}_{part}"] = getattr(self, f"cube_{part}")(k)
+        for k in range(1, self.num_distractors + 1):
+            rows[f"distractor{k}_position"] = self.distractor_position(k)
+        return rows
+
+    def _cube(self, k: int, offset: int) -> slice:
+        _check_index("cube", k, self.num_cubes)
+        start = _ROBOT_SIZE + _CUBE_SIZE * (k - 1) + offset
+        return slice(start, start + 3)
+
+
+def observe(sensordata: Array, distractors: Array) -> Array:
+    """Observation [O] from sensordata [nsensordata] and distractor positions [D, 3], for one environment."""
+    sensors = SensorLayout((sensordata.shape[0] - _ROBOT_SENSORS) // _CUBE_SENSORS)
+    gripper = sensordata[sensors.gripper_position]
+    gripper_velocity = sensordata[sensors.gripper_velocity]
+    parts = [
+        gripper,
+        gripper_velocity * CONTROL_PERIOD,
+        sensordata[sensors.finger_position],
+        sensordata[sensors.finger_velocity] * CONTROL_PERIOD,
+    ]
+    for k in range(1, sensors.num_cubes + 1):
+        position = sensordata[sensors.cube_position(k)]
+        parts += [
+            position,
+            position - gripper,
+            quaternion_to_euler(sensordata[sensors.cube_quaternion(k)]),
+            (sensordata[sensors.cube_velocity(k)] - gripper_velocity) * CONTROL_PERIOD,
+            sensordata[sensors.cube_angular_velocity(k)] * CONTROL_PERIOD,
+        ]
+    return jnp.concatenate([*parts, distractors.reshape(-1)])
+
+
+def quaternion_to_euler(quaternion: Array) -> Array:
+    """Euler angles [3] in rad of a unit quaternion (w, x, y, z): intrinsic x, then y, then z.
+
+    R = Rx(a) Ry(b) Rz(c), what `mat2euler` in gymnasium-robotics' rotations returns. At the pole (b = ±90°) only a ± c
+    is determined; there a = 0.
+    """
+    w, x, y, z = quaternion
+    r02 = 2 * (x * z + w * y)
+    r12, r22 = 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)
+    r01, r00 = 2 * (x * y - w * z), 1 - 2 * (y * y + z * z)
+    r10, r11 = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z)
+    cos_b = jnp.hypot(r12, r22)
+    regular = cos_b > 1e-6  # single precision's neighbourhood of the pole
+    a = jnp.where(regular, jnp.arctan2(-r12, r22), 0.0)
+    b = jnp.arctan2(r02, cos_b)
+    c = jnp.where(regular, jnp.arctan2(-r01, r00), jnp.arctan2(r10, r11))
+    return jnp.stack([a, b, c])
+
+
+def _check_index(what: str, k: int, count: int) -> None:
+    if not 1 <= k <= count:
+        raise ValueError(f"{what} {k} does not exist: the scene has {count}, counted from 1")

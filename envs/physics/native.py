@@ -1,0 +1,108 @@
+"""C MuJoCo behind `jax.pure_callback`: all worlds of a vmapped call go to one thread pool as one batch."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from mujoco import rollout
+
+from envs.physics import protocol
+from envs.physics.protocol import Array, PhysicsState
+
+_CONTROL = mujoco.mjtState.mjSTATE_CTRL | mujoco.mjtState.mjSTATE_MOCAP_POS | mujoco.mjtState.mjSTATE_MOCAP_QUAT
+_LIMIT = 1e6  # a world with a coordinate or speed beyond this has diverged
+
+
+class NativePhysics:
+    """The `c` backend. Uses every core this process may run on.
+
+    MuJoCo resets a diverged world silently unless the model disables `autoreset`; robot.xml does.
+    """
+
+    def __init__(self, model: mujoco.MjModel, num_threads: int | None = None):
+        protocol.check_model(model)
+        if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_AUTORESET:
+            raise ValueError("the c backend needs <flag autoreset='disable'/>, or diverged worlds go unnoticed")
+        self.model = model
+        self._stepper = _BatchStepper(model, num_threads or len(os.sched_getaffinity(0)))
+
+    def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
+        return protocol.initial_state(qpos, qvel, sensordata)
+
+    def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
+        nq, nv = self.model.nq, self.model.nv
+        # One array in, one array out: each costs the callback a copy and a conversion.
+        world = jnp.concatenate([state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat])
+        result = jax.ShapeDtypeStruct((nq + nv + self.model.nsensordata,), jnp.float32)
+        out = jax.pure_callback(self._stepper, result, world, vmap_method="expand_dims")
+        qpos, qvel, sensordata = jnp.split(out, [nq, nq + nv])
+        return state.replace(qpos=qpos, qvel=qvel, sensordata=sensordata)
+
+    def with_worlds(self, num_worlds: int) -> NativePhysics:
+        del num_worlds  # C MuJoCo sizes its buffers itself
+        return self
+
+
+class _BatchStepper:
+    """The callback: float32 [..., nq + nv + ncontrol] → float32 [..., nq + nv + nsensordata]. numpy only inside."""
+
+    def __init__(self, model: mujoco.MjModel, num_threads: int):
+        self._model = model
+        self._threads = num_threads
+        self._data = [mujoco.MjData(model) for _ in range(num_threads)]
+        self._rollout = rollout.Rollout(nthread=num_threads if num_threads > 1 else 0)
+        self._lock = threading.Lock()  # the buffers serve one batch at a time
+        self._buffers: _Buffers | None = None
+        self._safe_world = np.concatenate([model.qpos0, np.zeros(model.nv + model.nu + 3), [1.0, 0.0, 0.0, 0.0]])
+
+    def __call__(self, worlds: np.ndarray) -> np.ndarray:
+        worlds = np.asarray(worlds)
+        flat = worlds.reshape(-1, worlds.shape[-1])
+        with self._lock:
+            out = self._step(flat)
+        return out.reshape(*worlds.shape[:-1], out.shape[-1])
+
+    def _step(self, worlds: np.ndarray) -> np.ndarray:
+        n, size = len(worlds), self._model.nq + self._model.nv
+        if self._buffers is None or len(self._buffers.models) != n:
+            self._buffers = _Buffers(self._model, n)
+        b = self._buffers
+        bad = ~np.isfinite(worlds).all(axis=1)
+        if bad.any():  # MuJoCo would warn, and write a log file; step something harmless in their place
+            worlds = np.where(bad[:, None], self._safe_world, worlds)
+        b.start[:, 1:] = worlds[:, :size]
+        b.control[:] = worlds[:, None, size:]
+        self._rollout.rollout(
+            b.models,
+            self._data,
+            b.start,
+            b.control,
+            control_spec=int(_CONTROL),
+            skip_checks=True,
+            nstep=protocol.SUBSTEPS,
+            state=b.states,
+            sensordata=b.sensordata,
+            chunk_size=max(1, n // (10 * self._threads)),
+        )
+        out = np.concatenate([b.states[:, -1, 1:], b.sensordata[:, -1]], axis=1, dtype=np.float32, casting="same_kind")
+        bad |= ~(np.abs(out[:, :size]) < _LIMIT).all(axis=1)
+        out[bad] = np.nan
+        return out
+
+
+class _Buffers:
+    """Arrays for a batch of n worlds, reused from call to call. A state is time, qpos, qvel."""
+
+    def __init__(self, model: mujoco.MjModel, n: int):
+        size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        assert size == 1 + model.nq + model.nv, "the scene has states beyond qpos and qvel"
+        self.models = [model] * n
+        self.start = np.zeros((n, size))
+        self.control = np.zeros((n, protocol.SUBSTEPS, mujoco.mj_stateSize(model, int(_CONTROL))))
+        self.states = np.zeros((n, protocol.SUBSTEPS, size))
+        self.sensordata = np.zeros((n, protocol.SUBSTEPS, model.nsensordata))

@@ -1,0 +1,115 @@
+"""Evaluation of a frozen policy: no noise, random goals, success per achievable module (SPEC 3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import binomtest
+
+from curious_jax import rollout, trainer
+
+EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
+
+
+@dataclass(frozen=True)
+class Result:
+    """Counts per achievable module."""
+
+    successes: dict[str, int]
+    episodes: dict[str, int]
+    names: tuple[str, ...] = field(default=())
+
+    @property
+    def rate(self) -> dict[str, float]:
+        """Success rate per module."""
+        return {name: self.successes[name] / self.episodes[name] for name in self.successes}
+
+    @property
+    def mean(self) -> float:
+        """Mean of the modules' rates."""
+        return float(np.mean(list(self.rate.values())))
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """95 % Wilson interval per module."""
+        return {name: wilson(self.successes[name], self.episodes[name]) for name in self.successes}
+
+
+def wilson(successes: int, episodes: int) -> tuple[float, float]:
+    """95 % Wilson score interval of a success rate."""
+    interval = binomtest(successes, episodes).proportion_ci(confidence_level=0.95, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def evaluation_key(seed: int, episodes: int, stream: int = EVALUATION_STREAM) -> jax.Array:
+    """The key of the evaluation after so many training episodes: a function of (seed, episodes) alone."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), episodes % 2**32)
+
+
+def achievable(env: Any) -> np.ndarray:
+    """Indices of the achievable modules, int32."""
+    return np.flatnonzero(env.modules.achievable).astype(np.int32)
+
+
+def batch_success(run: trainer.Setup, policy: trainer.Policy, key: jax.Array, module: jax.Array) -> jax.Array:
+    """One evaluation episode per entry of module [W] -> success [W]. An invalid episode is a failure."""
+    exploring = jnp.zeros(module.shape, bool)
+    acting = trainer.acting(run, policy)
+    episode, _ = rollout.collect(acting, run.env, run.config.exploration, key, module, exploring)
+    return episode.success
+
+
+Evaluator = Callable[[Any, Any, int], list[Result]]
+
+
+def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
+    """Compiles evaluation in batches of `worlds` episodes.
+
+    Returns:
+      (policy, keys, episodes) -> one Result per seed, where policy and keys have a leading axis S when the
+      run has several seeds, and at least `episodes` episodes are spread evenly over the achievable modules.
+    """
+    several = run.config.num_seeds > 1
+    run = run._replace(env=run.env.with_worlds(worlds * run.config.num_seeds))
+
+    def one(policy, key, module):
+        return batch_success(run, policy, key, module)
+
+    batch = jax.jit(jax.vmap(one, in_axes=(0, 0, None)) if several else one)
+    ids = achievable(run.env)
+    fold = jax.vmap(jax.random.fold_in, (0, None)) if several else jax.random.fold_in
+
+    def evaluate(policy: Any, key: Any, episodes: int) -> list[Result]:
+        chunks = -(-episodes // worlds)
+        module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
+        success = np.stack([np.asarray(batch(policy, fold(key, c), jnp.asarray(module[c]))) for c in range(chunks)])
+        if not several:
+            success = success[:, None]
+        return [_count(run.env.modules.names, ids, module, success[:, s]) for s in range(success.shape[1])]
+
+    return evaluate
+
+
+def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success: np.ndarray) -> Result:
+    return Result(
+        successes={names[i]: int(success[module == i].sum()) for i in ids},
+        episodes={names[i]: int((module == i).sum()) for i in ids},
+        names=names,
+    )
+
+
+def evaluate(config: Any, env: Any, policy: trainer.Policy, key: jax.Array, num_episodes: int) -> Result:
+    """Evaluates one policy on at least num_episodes episodes, spread evenly over the achievable modules."""
+    run = trainer.setup(config, env)
+    run = run._replace(config=_one_seed(config))
+    worlds = min(num_episodes, 256)
+    return make_evaluator(run, worlds)(policy, key, num_episodes)[0]
+
+
+def _one_seed(config: Any) -> Any:
+    import dataclasses
+
+    return dataclasses.replace(config, num_seeds=1)

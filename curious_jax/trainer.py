@@ -1,0 +1,206 @@
+"""The training cycle of CURIOUS as one compiled function, and the host loop around it.
+
+`train_cycle` reads beside Algorithm 1 of the paper; everything it changes is in `TrainState`.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from curious_jax import curriculum, ddpg, hindsight, normalizer, replay, rollout
+from curious_jax.config import TrainConfig
+from curious_jax.types import Env, Learner, LearnerBatch, Transition
+
+
+@struct.dataclass
+class TrainState:
+    """All that a run carries from one cycle to the next (leading axis S with several seeds)."""
+
+    learner: Any
+    normalizer: normalizer.NormalizerState
+    replay: replay.ReplayState
+    curriculum: curriculum.CurriculumState
+    key: jax.Array
+    cycle: jax.Array  # [] int32, cycles done
+
+
+@struct.dataclass
+class CycleMetrics:
+    """What one cycle reports; losses are means over its updates."""
+
+    critic_loss: jax.Array  # []
+    actor_loss: jax.Array  # []
+    q_mean: jax.Array  # []
+    invalid: jax.Array  # [] int32, episodes that left the finite range
+    overflow: jax.Array  # [] int32, 1 when a physics buffer ran out
+
+
+@struct.dataclass
+class Policy:
+    """All that acting needs: a few hundred kilobytes."""
+
+    actor: Any
+    normalizer: normalizer.NormalizerState
+
+
+class Setup(NamedTuple):
+    """The fixed parts of a run."""
+
+    config: TrainConfig
+    env: Env
+    learner: Learner
+
+
+def setup(config: TrainConfig, env: Env) -> Setup:
+    """Builds the learner for this environment's sizes."""
+    input_size = env.obs_size + env.modules.goal_size + env.modules.num_modules
+    return Setup(config, env, ddpg.make(config.network, config.ddpg, input_size, env.action_size))
+
+
+def init_one(run: Setup, seed: jax.Array) -> TrainState:
+    """The state before the first cycle of one seed."""
+    config, env, learner = run
+    key_learner, key_run = jax.random.split(jax.random.key(seed))
+    modules = env.modules
+    return TrainState(
+        learner=learner.init(key_learner),
+        normalizer=normalizer.init(env.obs_size, modules.goal_size),
+        replay=replay.init(config.schedule.capacity, *store_shape(env)),
+        curriculum=curriculum.init(modules.num_modules, config.curriculum),
+        key=key_run,
+        cycle=jnp.zeros((), jnp.int32),
+    )
+
+
+def store_shape(env: Env) -> tuple[int, int, int, int, int]:
+    """What replay.init and replay.bytes_needed want after the capacity."""
+    modules = env.modules
+    return env.episode_length, env.obs_size, env.action_size, modules.goal_size, modules.num_modules
+
+
+def seeds(config: TrainConfig) -> list[int]:
+    """The seeds of this run."""
+    return list(range(config.seed, config.seed + config.num_seeds))
+
+
+def init(config: TrainConfig, env: Env) -> TrainState:
+    """The state before the first cycle; with several seeds every leaf has a leading axis S."""
+    run = setup(config, env)
+    one = functools.partial(init_one, run)
+    if config.num_seeds == 1:
+        return jax.jit(one)(config.seed)
+    return jax.jit(jax.vmap(one))(jnp.array(seeds(config)))
+
+
+def uses_lp(config: TrainConfig) -> bool:
+    """Does learning progress guide module selection and replay? (M-UVFA chooses uniformly.)"""
+    return config.algorithm == "curious"
+
+
+def acting(run: Setup, policy: Policy) -> rollout.Policy:
+    """The noise-free policy as a function of observation, goal and module."""
+
+    def act(obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
+        inputs = normalizer.policy_input(policy.normalizer, run.config.normalizer, run.env.modules, obs, goal, module)
+        return run.learner.act(policy.actor, inputs)
+
+    return act
+
+
+def policy(state: TrainState) -> Policy:
+    """The acting part of a training state."""
+    return Policy(actor=state.learner.actor, normalizer=state.normalizer)
+
+
+def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics]:
+    """One cycle of CURIOUS for one seed (Algorithm 1): E episodes, then the updates."""
+    config, env, learner = run
+    modules, lp = env.modules, uses_lp(config)
+    key, key_choose, key_collect, key_updates = jax.random.split(state.key, 4)
+
+    # Module and goal selection, then E episodes in parallel [lines 4-14].
+    module, self_evaluation = curriculum.choose(
+        state.curriculum, config.curriculum, lp, key_choose, config.schedule.num_envs
+    )
+    episode, overflow = rollout.collect(
+        acting(run, policy(state)), env, config.exploration, key_collect, module, ~self_evaluation
+    )
+
+    # Memory, with each episode's relevance to every module [line 15].
+    relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
+    statistics = normalizer.update(
+        state.normalizer, modules, episode, relevant, config.hindsight.hindsight_probability
+    )
+    store = replay.add(state.replay, episode, relevant)
+
+    # Self-evaluation results → competence, LP, p_LP [lines 16-19].
+    windows = curriculum.update(state.curriculum, module, episode.success, self_evaluation & episode.valid)
+
+    # Module and goal replay, rewards, gradient steps [lines 20-22].
+    p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
+    batch_module = replay.batch_modules(p, config.schedule.batch_size)
+
+    def update(learner_state, key):
+        key_sample, key_substitute = jax.random.split(key)
+        slot, t = replay.sample(store, key_sample, batch_module)
+        batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, batch_module, slot, t)
+        return learner.update(learner_state, _networks_view(run, statistics, batch))
+
+    keys = jax.random.split(key_updates, config.schedule.updates_per_cycle)
+    learner_state, losses = jax.lax.scan(update, state.learner, keys)
+    state = TrainState(
+        learner=learner.end_cycle(learner_state),
+        normalizer=statistics,
+        replay=store,
+        curriculum=windows,
+        key=key,
+        cycle=state.cycle + 1,
+    )
+    metrics = CycleMetrics(
+        **jax.tree.map(jnp.mean, losses),
+        invalid=jnp.sum(~episode.valid).astype(jnp.int32),
+        overflow=overflow.astype(jnp.int32),
+    )
+    return state, metrics
+
+
+def _networks_view(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:
+    view = functools.partial(normalizer.policy_input, statistics, run.config.normalizer, run.env.modules)
+    return LearnerBatch(
+        inputs=view(batch.obs, batch.goal, batch.module),
+        action=batch.action,
+        reward=batch.reward,
+        next_inputs=view(batch.next_obs, batch.next_goal, batch.module),
+    )
+
+
+def train_epoch(run: Setup, state: TrainState, cycles: jax.Array) -> tuple[TrainState, CycleMetrics]:
+    """`cycles` cycles (a traced number: epochs of any length share one program) for all seeds.
+
+    Returns:
+      The new state and the metrics: means of losses, sums of counts, with a leading axis S for several seeds.
+    """
+    cycle = functools.partial(train_cycle, run)
+    several = run.config.num_seeds > 1
+    cycle = jax.vmap(cycle) if several else cycle
+    shape = (run.config.num_seeds,) if several else ()
+    zeros = CycleMetrics(*(jnp.zeros(shape),) * 3, *(jnp.zeros(shape, jnp.int32),) * 2)
+
+    def body(_, carry):
+        state, total = carry
+        state, metrics = cycle(state)
+        return state, jax.tree.map(jnp.add, total, metrics)
+
+    state, total = jax.lax.fori_loop(0, cycles, body, (state, zeros))
+    scale = 1.0 / jnp.maximum(cycles, 1)
+    return state, total.replace(
+        critic_loss=total.critic_loss * scale, actor_loss=total.actor_loss * scale, q_mean=total.q_mean * scale
+    )
+
+
+def compiled_epoch(run: Setup, state: TrainState) -> Any:
+    """train_epoch compiled ahead of time for this state, which it takes over (donated): (state, cycles) -> ..."""
+    return jax.jit(functools.partial(train_epoch, run), donate_argnums=0).lower(state, jnp.int32(1)).compile()

@@ -1,0 +1,153 @@
+"""A probe world: a point that reaches, and carries an object, in a square; learns in seconds.
+
+Modules: `reach` (easy), `push`, `push2`, ... (hard: the point must find an object, hold it with its third
+action and carry it), and distractors (impossible: objects that nothing touches). It exists to test a learner
+quickly, so it also counts how often its step function is traced.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from envs.modules import Module, ModuleTable, distance_solved
+
+ARENA = 0.5  # the square is [-ARENA, ARENA]²
+STEP = 0.1  # displacement at full action
+HOLD = 0.12  # the point holds an object closer than this
+TOLERANCE = 0.08  # closer than this is solved
+DISTRACTOR_STEP = 0.01  # standard deviation of a distractor's step
+
+
+@struct.dataclass
+class PointState:
+    """One world."""
+
+    position: jax.Array  # [2]
+    objects: jax.Array  # [K, 2]
+    distractors: jax.Array  # [D, 2]
+    key: jax.Array
+    obs: jax.Array  # [O]
+    overflow: jax.Array  # [] bool, always False
+
+
+@dataclass(frozen=True)
+class PointLayout:
+    """Where things stand in the observation: point 2, per object position 2 and relative 2, per distractor 2."""
+
+    num_cubes: int
+    num_distractors: int
+
+    @property
+    def size(self) -> int:
+        """O."""
+        return 2 + 4 * self.num_cubes + 2 * self.num_distractors
+
+    @property
+    def gripper_position(self) -> slice:
+        """The point."""
+        return slice(0, 2)
+
+    def cube_position(self, k: int) -> slice:
+        """Object k, from 1."""
+        return slice(4 * k - 2, 4 * k)
+
+    def distractor_position(self, k: int) -> slice:
+        """Distractor k, from 1."""
+        start = 2 + 4 * self.num_cubes + 2 * (k - 1)
+        return slice(start, start + 2)
+
+
+@dataclass(eq=False)
+class TraceCount:
+    """How often step was traced: twice in a run means that something compiled twice."""
+
+    step: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class PointEnv:
+    """The probe; see curious_jax.types.Env."""
+
+    layout: PointLayout
+    modules: ModuleTable
+    traces: TraceCount = field(default_factory=TraceCount)
+    episode_length: int = 20
+    action_size: int = 3
+    obs_bound: float = 100.0
+    physics_name: str = "none"
+    physics_steps_per_step: int = 1
+
+    @property
+    def obs_size(self) -> int:
+        """O."""
+        return self.layout.size
+
+    def with_worlds(self, num_worlds: int) -> "PointEnv":
+        """Itself: there are no buffers."""
+        return replace(self)
+
+    def reset(self, key: jax.Array) -> PointState:
+        """The point at the centre, objects uniform in the square."""
+        key_objects, key_distractors, key = jax.random.split(key, 3)
+        objects = jax.random.uniform(key_objects, (self.layout.num_cubes, 2), minval=-ARENA, maxval=ARENA)
+        distractors = 2 * ARENA + jax.random.uniform(key_distractors, (self.layout.num_distractors, 2))
+        return self._observe(jnp.zeros(2), objects, distractors, key)
+
+    def step(self, state: PointState, action: jax.Array) -> PointState:
+        """Moves the point by STEP·action[:2]; objects within HOLD move with it while action[2] > 0."""
+        self.traces.step += 1
+        key_walk, key = jax.random.split(state.key)
+        action = jnp.clip(action, -1.0, 1.0)
+        position = jnp.clip(state.position + STEP * action[:2], -ARENA, ARENA)
+        near = jnp.linalg.norm(state.objects - state.position, axis=1) < HOLD
+        held = (near & (action[2] > 0))[:, None]
+        objects = jnp.where(held, state.objects + position - state.position, state.objects)
+        walk = DISTRACTOR_STEP * jax.random.normal(key_walk, state.distractors.shape)
+        return self._observe(position, objects, state.distractors + walk, key)
+
+    def _observe(self, position: jax.Array, objects: jax.Array, distractors: jax.Array, key: jax.Array) -> PointState:
+        per_object = jnp.concatenate([objects, objects - position], axis=1).reshape(-1)
+        obs = jnp.concatenate([position, per_object, distractors.reshape(-1)])
+        return PointState(position, objects, distractors, key, obs, jnp.array(False))
+
+
+def create(names: Sequence[str], num_distractors: int = 0) -> PointEnv:
+    """The probe with these modules.
+
+    Raises:
+      ValueError: on a module it does not have.
+    """
+    numbers = [_object_number(name) for name in names]
+    layout = PointLayout(max([1, *numbers]), num_distractors)
+    modules = [_module(name, n, layout) for name, n in zip(names, numbers, strict=True)]
+    modules += [_at(f"distractor{k}", layout.distractor_position(k), False) for k in range(1, num_distractors + 1)]
+    return PointEnv(layout, ModuleTable(tuple(modules)))
+
+
+def _object_number(name: str) -> int:
+    """reach -> 0, push -> 1, push2 -> 2."""
+    match = re.fullmatch(r"reach|push([1-9]\d?)?", name)
+    if not match:
+        raise ValueError(f"--modules: unknown module {name!r} in --world point; use reach, push, pushK (such as push2)")
+    return 0 if name == "reach" else int(match.group(1) or 1)
+
+
+def _module(name: str, number: int, layout: PointLayout) -> Module:
+    if number == 0:
+        return _at(name, layout.gripper_position, True)
+    return _at("push" if number == 1 else name, layout.cube_position(number), True)
+
+
+def _at(name: str, position: slice, achievable: bool) -> Module:
+    return Module(
+        name=name,
+        goal_size=2,
+        outcome=lambda obs: obs[position],
+        sample_goal=lambda key: jax.random.uniform(key, (2,), minval=-ARENA, maxval=ARENA),
+        solved=lambda obs, goal: distance_solved(obs[position], goal, TOLERANCE),
+        achievable=achievable,
+    )

@@ -1,0 +1,32 @@
+"""One door to every world: names in, environment out."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+
+def make(world: str = "fetch", modules: Sequence[str] = ("reach", "push", "pnp", "stack"), distractors: int = 0,
+         physics: str = "auto", num_worlds: int = 1) -> Any:
+    """An environment with its module table (see curious_jax.types.Env).
+
+    Args:
+      world: fetch, or point (the probe).
+      modules: names, such as reach, push2, stack1on2, or registered ones (envs.modules.register).
+      distractors: number of out-of-reach cubes, a module each.
+      physics: auto, c, jax or warp (fetch only).
+      num_worlds: worlds simulated side by side, which sizes the physics buffers.
+    Raises:
+      ValueError: one line that names the option and the right values.
+    """
+    if world == "point":
+        from envs import point
+
+        return point.create(modules, distractors)
+    if world != "fetch":
+        raise ValueError(f"--world {world}: must be one of fetch, point")
+    from envs.fetch import modules as fetch_modules
+    from envs.fetch.env import FetchEnv
+
+    cubes = fetch_modules.cubes_needed(modules)
+    env = FetchEnv.create(num_cubes=cubes, num_distractors=distractors, physics=physics, num_worlds=num_worlds)
+    return dataclasses.replace(env, modules=fetch_modules.table(modules, env.layout))

@@ -1,6 +1,5 @@
 """One door to every world: names in, environment out."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +23,6 @@ def make(world: str = "fetch", modules: Sequence[str] = ("reach", "push", "pnp",
         return point.create(modules, distractors)
     if world != "fetch":
         raise ValueError(f"--world {world}: must be one of fetch, point")
-    from envs.fetch import modules as fetch_modules
-    from envs.fetch.env import FetchEnv
+    from envs.fetch import modular
 
-    cubes = fetch_modules.cubes_needed(modules)
-    env = FetchEnv.create(num_cubes=cubes, num_distractors=distractors, physics=physics, num_worlds=num_worlds)
-    return dataclasses.replace(env, modules=fetch_modules.table(modules, env.layout))
+    return modular.create(modules, distractors, physics, num_worlds)

@@ -1,0 +1,112 @@
+"""Light policy exports: what `evaluate` needs of a run, and nothing else.
+
+    checkpoints/last/ and checkpoints/best/
+      export.json   format version, the program's version, episodes and success at the time, the whole config
+      policy/       actor parameters and normaliser statistics (orbax)
+
+Arrays are written from host memory, so that an export from a GPU opens on a machine with one CPU.
+"""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import curious_jax
+from curious_jax import config as configs
+from curious_jax import runfolder
+from curious_jax.config import ConfigError, TrainConfig
+
+FORMAT = 1
+LAST, BEST = "last", "best"
+INFO, POLICY = "export.json", "policy"
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export found on disk; `restore` reads its policy."""
+
+    path: Path
+    config: TrainConfig
+    info: dict[str, Any]  # format, version, episodes, mean_success, config
+
+
+def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, Any]) -> None:
+    """Writes an export under a name that may be taken already; the old one goes when the new one is complete.
+
+    Args:
+      folder: e.g. RUN/checkpoints/last.
+      policy: any pytree of arrays.
+      info: plain data to keep beside it (episodes, mean_success).
+    """
+    import orbax.checkpoint as ocp
+
+    folder = Path(folder).absolute()
+    new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
+    for scratch in (new, old):
+        shutil.rmtree(scratch, ignore_errors=True)
+    new.mkdir(parents=True)
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(new / POLICY, jax.device_get(policy))
+        checkpointer.wait_until_finished()  # leaving earlier would lose it without a word
+    about = {"format": FORMAT, "version": curious_jax.__version__, **info, "config": configs.to_dict(config)}
+    runfolder.write_json(new / INFO, about)
+    if folder.exists():
+        os.rename(folder, old)
+    os.rename(new, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def find(run: str | Path, name: str = LAST) -> Export:
+    """The export of a run folder.
+
+    Args:
+      run: a run folder, or an export's own folder.
+      name: last or best.
+    Raises:
+      ConfigError: when the folder is missing, is no run's, holds no export yet, or one that cannot be read.
+    """
+    run = Path(run)
+    if not run.is_dir():
+        raise ConfigError(f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
+    folder = run if (run / INFO).is_file() else run / runfolder.CHECKPOINTS / name
+    if not folder.is_dir():  # the moment between save's two renames
+        folder = folder.with_name(f".{folder.name}.old")
+    if not folder.is_dir():
+        if not (run / runfolder.CONFIG).is_file():
+            raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
+        raise ConfigError(f"{run}: holds no policy yet (no {runfolder.CHECKPOINTS}/{name}); let it evaluate once")
+    try:
+        info = json.loads((folder / INFO).read_text())
+        number = info["format"]
+        if number != FORMAT:
+            raise ConfigError(f"{folder}: has format {number}; curious_jax {curious_jax.__version__} reads {FORMAT}")
+        return Export(folder, configs.from_dict(info["config"]), info)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{folder}: {INFO} is missing or damaged") from None
+
+
+def restore(export: Export, like: Any) -> Any:
+    """The policy of an export, as arrays on the default device.
+
+    Args:
+      like: a pytree of that structure with shapes and types (jax.eval_shape's result).
+    Raises:
+      ConfigError: when the files are damaged or belong to another network.
+    """
+    import orbax.checkpoint as ocp
+
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    target = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
+    try:
+        with ocp.StandardCheckpointer() as checkpointer:
+            return checkpointer.restore((export.path / POLICY).absolute(), target)
+    except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise ConfigError(f"{export.path}: the policy cannot be read ({reason})") from None

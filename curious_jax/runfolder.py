@@ -1,0 +1,161 @@
+"""The folder of a run: config.json, metrics.jsonl, summary.json, curves.png, checkpoints/.
+
+A folder belongs to one run: it is claimed by creating config.json exclusively, so two runs started in the same
+second, or with the same --out, never share one.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curious_jax import config as configs
+from curious_jax.config import ConfigError, TrainConfig
+
+CONFIG, METRICS, SUMMARY, CURVES, CHECKPOINTS = (
+    "config.json",
+    "metrics.jsonl",
+    "summary.json",
+    "curves.png",
+    "checkpoints",
+)
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON data from numbers, arrays and containers; what is not finite becomes None (NaN is not JSON)."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return plain(np.asarray(value).tolist())  # NumPy and JAX scalars and arrays
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Writes a whole JSON file or nothing: to a neighbour first, which then takes the name."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(scratch, "w") as file:
+        json.dump(plain(data), file, indent=2, allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
+
+
+def check(out: str | None) -> None:
+    """Refuses, before anything is written, a folder that cannot become the run's.
+
+    Raises:
+      ConfigError: naming --out.
+    """
+    if out is None:
+        return
+    path = Path(out)
+    held = [name for name in (CONFIG, METRICS, SUMMARY, CHECKPOINTS) if os.path.lexists(path / name)]
+    if held:
+        raise ConfigError(f"--out {out}: holds another run ({held[0]}); name a new folder")
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise ConfigError(f"--out {out}: {place} is a file; name a folder")
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise ConfigError(f"--out {out}: {place} cannot be written to; name another folder")
+            return
+
+
+def default_name(config: TrainConfig, now: float) -> str:
+    """20261127-235301-curious-reach+push-seed0."""
+    modules = "+".join(config.modules)
+    if config.distractors:
+        modules += f"+{config.distractors}distractors"
+    if len(modules) > 60:
+        modules = f"{len(config.modules) + config.distractors}modules"
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    return f"{stamp}-{config.algorithm}-{modules}-seed{config.seed}"
+
+
+class RunFolder:
+    """The files of one run. Made by `claim`; `path` is the folder."""
+
+    def __init__(self, path: Path, made: bool):
+        self.path = path
+        self._made = made
+        self._metrics = open(path / METRICS, "a")
+
+    def write_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Appends one line per row to metrics.jsonl and hands them to the system at once."""
+        for row in rows:
+            self._metrics.write(json.dumps(plain(row), allow_nan=False) + "\n")
+        self._metrics.flush()
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Writes summary.json, whole or not at all."""
+        write_json(self.path / SUMMARY, summary)
+
+    def close(self) -> None:
+        """Closes metrics.jsonl."""
+        self._metrics.close()
+
+    def discard(self) -> None:
+        """Takes back a claim whose run never started, leaving nothing behind."""
+        self.close()
+        for name in (METRICS, CONFIG):
+            (self.path / name).unlink(missing_ok=True)
+        if self._made:
+            self.path.rmdir()
+
+
+def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs") -> RunFolder:
+    """Makes the run's folder and writes config.json into it.
+
+    Args:
+      out: the folder's path; None makes a new one under root, named after time, algorithm, modules and seed.
+    Raises:
+      ConfigError: when out holds another run or cannot be written.
+    """
+    check(out)
+    try:
+        path, made = (Path(out), not Path(out).exists()) if out is not None else (_new_folder(config, Path(root)), True)
+        path.mkdir(parents=True, exist_ok=True)
+        with open(path / CONFIG, "x") as file:
+            json.dump(configs.to_dict(config), file, indent=2)
+            file.write("\n")
+    except FileExistsError:
+        raise ConfigError(f"--out {out}: holds another run ({CONFIG}); name a new folder") from None
+    except OSError as error:
+        where = out if out is not None else root
+        raise ConfigError(f"--out {where}: cannot be written ({error.strerror}); name another folder") from None
+    return RunFolder(path, made)
+
+
+def _new_folder(config: TrainConfig, root: Path) -> Path:
+    """A folder that did not exist a moment ago, whoever else is making one."""
+    root.mkdir(parents=True, exist_ok=True)
+    name = default_name(config, time.time())
+    number = 1
+    while True:
+        path = root / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+            return path
+        except FileExistsError:
+            number += 1
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a run's metrics.jsonl; a last line cut short by a crash is left out."""
+    rows = []
+    for line in (Path(path) / METRICS).read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows

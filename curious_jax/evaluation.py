@@ -1,7 +1,9 @@
 """Evaluation of a frozen policy: no noise, random goals, success per achievable module (SPEC 3)."""
 
+import dataclasses
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,7 +12,10 @@ import numpy as np
 from scipy.stats import binomtest
 
 from curious_jax import rollout, trainer
+from curious_jax.config import TrainConfig
+from curious_jax.types import Env
 
+MAX_WORLDS = 256  # episodes side by side in `evaluate`
 EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
 
 
@@ -20,7 +25,6 @@ class Result:
 
     successes: dict[str, int]
     episodes: dict[str, int]
-    names: tuple[str, ...] = field(default=())
 
     @property
     def rate(self) -> dict[str, float]:
@@ -75,9 +79,7 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     several = run.config.num_seeds > 1
     run = run._replace(env=run.env.with_worlds(worlds * run.config.num_seeds))
 
-    def one(policy, key, module):
-        return batch_success(run, policy, key, module)
-
+    one = functools.partial(batch_success, run)
     batch = jax.jit(jax.vmap(one, in_axes=(0, 0, None)) if several else one)
     ids = achievable(run.env)
     fold = jax.vmap(jax.random.fold_in, (0, None)) if several else jax.random.fold_in
@@ -97,19 +99,10 @@ def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success:
     return Result(
         successes={names[i]: int(success[module == i].sum()) for i in ids},
         episodes={names[i]: int((module == i).sum()) for i in ids},
-        names=names,
     )
 
 
-def evaluate(config: Any, env: Any, policy: trainer.Policy, key: jax.Array, num_episodes: int) -> Result:
+def evaluate(config: TrainConfig, env: Env, policy: trainer.Policy, key: jax.Array, num_episodes: int) -> Result:
     """Evaluates one policy on at least num_episodes episodes, spread evenly over the achievable modules."""
-    run = trainer.setup(config, env)
-    run = run._replace(config=_one_seed(config))
-    worlds = min(num_episodes, 256)
-    return make_evaluator(run, worlds)(policy, key, num_episodes)[0]
-
-
-def _one_seed(config: Any) -> Any:
-    import dataclasses
-
-    return dataclasses.replace(config, num_seeds=1)
+    run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
+    return make_evaluator(run, min(num_episodes, MAX_WORLDS))(policy, key, num_episodes)[0]

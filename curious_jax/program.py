@@ -31,7 +31,11 @@ def make_env(config: TrainConfig) -> Any:
 
     try:
         return world.make(
-            world=config.world, modules=config.modules, distractors=config.distractors, physics=config.physics
+            world=config.world,
+            modules=config.modules,
+            distractors=config.distractors,
+            physics=config.physics,
+            num_worlds=config.schedule.num_envs * config.num_seeds,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None

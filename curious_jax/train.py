@@ -40,7 +40,8 @@ def _train(arguments: options.Arguments) -> int:
     runfolder.check(out)
     import jax
 
-    from curious_jax import memory, trainer
+    from curious_jax import memory
+    from curious_jax.fit import fit
 
     config = configs.make_config(jax.default_backend(), **arguments.settings)
     env = program.make_env(config)
@@ -50,7 +51,7 @@ def _train(arguments: options.Arguments) -> int:
     recorder.view.note(f"{memory_line}\nrun folder: {folder.path}")
     try:
         with recorder:
-            _, history = trainer.fit(config, env, recorder.evaluated)
+            _, history = fit(config, env, recorder.evaluated)
     except configs.ConfigError:
         folder.discard()
         raise

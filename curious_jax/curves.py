@@ -68,7 +68,7 @@ def draw(rows: Sequence[Row], path: str | Path, title: str = "") -> None:
         ax.set_xlim(left=0)
     handles, labels = axes[0, 1].get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False)
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
     figure.suptitle(title, fontsize=10)
     scratch = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     figure.savefig(scratch, dpi=130)

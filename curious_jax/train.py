@@ -129,8 +129,11 @@ def summary(config: TrainConfig, env: Any, history: Any) -> dict[str, Any]:
     import jax
 
     keys = ("status", "mean_success", "success", "episodes", "env_steps", "updates", "wall_s", "compile_s", "train_s")
+    result = {key: getattr(history, key) for key in keys}
+    if config.target_success is not None:  # when each seed's target was confirmed
+        result["reached"] = history.reached if config.num_seeds > 1 else history.reached[0]
     return runfolder.plain(
-        {key: getattr(history, key) for key in keys}
+        result
         | {
             "platform": jax.default_backend(),
             "device": jax.devices()[0].device_kind,

@@ -1,0 +1,164 @@
+"""The `warp` backend: MuJoCo Warp, as MJX ships it, with one call per control step.
+
+`mjx.step` hands XLA every array of `mjx.Data` at each of the 20 substeps. Here the arrays stay with Warp, only
+state and targets cross over, and on CUDA the 20 substeps are one captured graph: launches, not arithmetic, are
+what a scene this small costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from envs.physics import protocol
+from envs.physics.protocol import Array, PhysicsState
+
+# Contacts of all worlds together, constraint rows of each world (96 overflowed with two cubes).
+CONTACTS_PER_WORLD = 24
+CONSTRAINT_ROWS = 220
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WarpPhysics:
+    """Runs on NVIDIA GPUs; on a CPU too, slowly, which is how it is tested.
+
+    A call must bring exactly `num_worlds` worlds, all vmapped axes together.
+    """
+
+    model: mujoco.MjModel
+    num_worlds: int
+    graph_mode: str | None  # a name of warp's JaxCallableGraphMode; None: WARP on CUDA, NONE elsewhere
+    control_step: Callable[..., tuple[Array, ...]]
+    name = "warp"
+
+    @classmethod
+    def create(cls, model: mujoco.MjModel, num_worlds: int = 1, graph_mode: str | None = None) -> WarpPhysics:
+        """Puts `model` on the default device.
+
+        Raises:
+          ValueError: for a scene the backends cannot drive.
+        """
+        protocol.check_model(model)
+        return cls(model, num_worlds, graph_mode, _control_step(model, num_worlds, graph_mode))
+
+    def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
+        return protocol.initial_state(qpos, qvel, sensordata)
+
+    def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
+        qpos, qvel, sensordata, overflow = self.control_step(state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat)
+        return protocol.next_state(state, qpos, qvel, sensordata, overflow)
+
+    def with_worlds(self, num_worlds: int) -> WarpPhysics:
+        return self if num_worlds == self.num_worlds else self.create(self.model, num_worlds, self.graph_mode)
+
+
+def _control_step(model: mujoco.MjModel, num_worlds: int, graph_mode: str | None) -> Callable[..., tuple[Array, ...]]:
+    """(qpos [nq], qvel [nv], ctrl [nu], mocap_pos [3], mocap_quat [4]) → (qpos, qvel, sensordata, overflow []).
+
+    Vmapping adds leading axes, which together make Warp's world axis.
+    """
+    call = _warp_callable(model, num_worlds, graph_mode)
+    inputs = (model.nq, model.nv, model.nu, 3, 4)
+    outputs = {"out_qpos": model.nq, "out_qvel": model.nv, "out_sensordata": model.nsensordata, "out_overflow": 1}
+    dims = {name: (num_worlds, size) for name, size in outputs.items()}
+    types = (jnp.float32, jnp.float32, jnp.float32, jnp.int32)
+
+    def flat(*arrays: Array) -> list[Array]:
+        lead = arrays[0].shape[:-1]
+        rows = [a.reshape(-1, size) for a, size in zip(arrays, inputs, strict=True)]
+        if rows[0].shape[0] != num_worlds:
+            raise ValueError(f"warp physics has buffers for {num_worlds} worlds, got {rows[0].shape[0]}: see with_worlds")
+        return [a.reshape(*lead, a.shape[-1]) for a in call(*rows, output_dims=dims)]
+
+    # A primitive rather than custom_vmap, which would trace the call for a single world first.
+    primitive = Primitive("warp_control_step")
+    primitive.multiple_results = True
+    primitive.def_impl(jax.jit(flat))
+    primitive.def_abstract_eval(
+        lambda first, *_: [
+            ShapedArray((*first.shape[:-1], size), dtype) for size, dtype in zip(outputs.values(), types, strict=True)
+        ]
+    )
+    mlir.register_lowering(primitive, mlir.lower_fun(flat, multiple_results=True))
+
+    def batch(arrays: Sequence[Array], axes: Sequence[int | None]) -> tuple[list[Array], list[int]]:
+        size = next(a.shape[x] for a, x in zip(arrays, axes, strict=True) if x is not None)
+        front = [
+            jnp.broadcast_to(a, (size, *a.shape)) if x is None else jnp.moveaxis(a, x, 0)
+            for a, x in zip(arrays, axes, strict=True)
+        ]
+        return primitive.bind(*front), [0] * len(outputs)
+
+    batching.primitive_batchers[primitive] = batch
+
+    def step(*arrays: Array) -> tuple[Array, ...]:
+        qpos, qvel, sensordata, overflow = primitive.bind(*(jnp.asarray(a, jnp.float32) for a in arrays))
+        return qpos, qvel, sensordata, overflow[..., 0] != 0
+
+    return step
+
+
+def _warp_callable(model: mujoco.MjModel, num_worlds: int, graph_mode: str | None) -> Any:
+    import warp as wp
+    from mujoco.mjx.third_party import mujoco_warp as mjw
+
+    wp.config.quiet = True
+    on_cuda = jax.default_backend() in ("gpu", "cuda")
+    device = wp.get_device("cuda:0" if on_cuda else "cpu")
+    with wp.ScopedDevice(device):
+        m = mjw.put_model(model)
+        m.opt.warn_overflow = 0  # overflow is read, not printed
+        d = mjw.make_data(model, nworld=num_worlds, naconmax=CONTACTS_PER_WORLD * num_worlds, njmax=CONSTRAINT_ROWS)
+    lost = int(mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS))
+
+    def control_step(
+        qpos: wp.array2d[wp.float32],
+        qvel: wp.array2d[wp.float32],
+        ctrl: wp.array2d[wp.float32],
+        mocap_pos: wp.array2d[wp.float32],
+        mocap_quat: wp.array2d[wp.float32],
+        out_qpos: wp.array2d[wp.float32],
+        out_qvel: wp.array2d[wp.float32],
+        out_sensordata: wp.array2d[wp.float32],
+        out_overflow: wp.array2d[wp.int32],
+    ):
+        wp.copy(d.qpos, qpos)
+        wp.copy(d.qvel, qvel)
+        wp.copy(d.ctrl, ctrl)
+        wp.launch(_set_mocap, dim=num_worlds, inputs=[mocap_pos, mocap_quat], outputs=[d.mocap_pos, d.mocap_quat])
+        d.qacc_warmstart.zero_()
+        d.time.zero_()
+        d.overflow.zero_()
+        for _ in range(protocol.SUBSTEPS):
+            mjw.step(m, d)
+        wp.copy(out_qpos, d.qpos)
+        wp.copy(out_qvel, d.qvel)
+        wp.copy(out_sensordata, d.sensordata)
+        wp.launch(_read_overflow, dim=num_worlds, inputs=[d.overflow, lost], outputs=[out_overflow])
+
+    @wp.kernel
+    def _set_mocap(
+        pos: wp.array2d[wp.float32],
+        quat: wp.array2d[wp.float32],
+        mocap_pos: wp.array2d[wp.vec3],
+        mocap_quat: wp.array2d[wp.quat],
+    ):
+        w = wp.tid()
+        mocap_pos[w, 0] = wp.vec3(pos[w, 0], pos[w, 1], pos[w, 2])
+        mocap_quat[w, 0] = wp.quat(quat[w, 0], quat[w, 1], quat[w, 2], quat[w, 3])
+
+    @wp.kernel
+    def _read_overflow(overflow: wp.array[wp.int32], mask: wp.int32, out: wp.array2d[wp.int32]):
+        w = wp.tid()
+        out[w, 0] = overflow[w] & mask
+
+    mode = wp.JaxCallableGraphMode[graph_mode or ("WARP" if on_cuda else "NONE")]
+    return wp.jax_callable(control_step, num_outputs=4, graph_mode=mode)

@@ -193,9 +193,9 @@ def _parse_set(text: str) -> tuple[str, Any]:
     group, _, name = path.rpartition(".")
     table = configs.fields_by_name()
     if not equals or name not in table or (table[name][0] or "") != group:
-        places = [f"{g}.{n}" if g else n for n, (g, _) in table.items()]
-        near = difflib.get_close_matches(path, places, n=1)
-        hint = f"did you mean {near[0]}=...?" if near else "give GROUP.FIELD=VALUE as in config.json"
+        places = {n: f"{g}.{n}" if g else n for n, (g, _) in table.items()}
+        near = [places[n] for n in difflib.get_close_matches(name, places, n=1)]
+        hint = f"write {near[0]}=VALUE" if near else "write GROUP.FIELD=VALUE as in config.json"
         raise ConfigError(f"--set {text}: no such setting; {hint}")
     return name, convert(f"--set {path}", value, table[name][1].type)
 

@@ -36,18 +36,23 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return plain(np.asarray(value).tolist())  # NumPy and JAX scalars and arrays
+    if hasattr(value, "tolist"):  # NumPy and JAX scalars and arrays
+        return plain(np.asarray(value).tolist())
+    raise TypeError(f"{type(value).__name__} is no plain data")
 
 
 def write_json(path: Path, data: Any) -> None:
     """Writes a whole JSON file or nothing: to a neighbour first, which then takes the name."""
+    text = json.dumps(plain(data), indent=2, allow_nan=False) + "\n"
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(scratch, "w") as file:
-        json.dump(plain(data), file, indent=2, allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(scratch, path)
+    try:
+        with open(scratch, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def check(out: str | None) -> None:

@@ -1,0 +1,59 @@
+"""Shared by all tests: small runs on the probe world, and the folder of one that is done."""
+
+import pytest
+
+from curious_jax import train
+
+# A run of a few seconds, compilation included.
+SMALL = (
+    *("--world", "point", "--modules", "reach,push", "--preset", "cpu", "--num-envs", "4", "--episodes", "16"),
+    *("--updates-per-cycle", "2", "--batch-size", "8", "--capacity", "32", "--evaluation-interval", "8"),
+    *("--evaluation-episodes", "10", "--hidden-size", "8", "--hidden-layers", "1"),
+)
+
+
+@pytest.fixture
+def small():
+    """The options of a small run on the probe world."""
+    return list(SMALL)
+
+
+@pytest.fixture
+def empty_folder(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory):
+    """The folder of a small run that completed; tests only read it."""
+    folder = tmp_path_factory.mktemp("runs") / "done"
+    assert train.main([*SMALL, "--distractors", "1", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def two_seed_run(tmp_path_factory):
+    """The folder of a small run with two seeds; tests only read it."""
+    folder = tmp_path_factory.mktemp("runs") / "two"
+    assert train.main([*SMALL, "--num-seeds", "2", "--seed", "5", "--out", str(folder)]) == 0
+    return folder
+
+
+def refused(program, argv, capsys, folder):
+    """Runs a program that must refuse its input: exit 2, one line on standard error, nothing written; the line."""
+    before = sorted(folder.rglob("*"))
+    status = program.main([str(a) for a in argv])
+    streams = capsys.readouterr()
+    assert status == 2
+    assert streams.out == ""
+    assert streams.err.endswith("\n") and streams.err.count("\n") == 1, streams.err
+    assert sorted(folder.rglob("*")) == before
+    return streams.err.strip()
+
+
+@pytest.fixture
+def refuse(capsys, empty_folder):
+    """refuse(program, *argv) -> the one line of the refusal, in an empty current folder."""
+    return lambda program, *argv: refused(program, argv, capsys, empty_folder)

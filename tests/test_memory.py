@@ -1,0 +1,70 @@
+"""Memory: known before it is allocated, refused in GiB."""
+
+import dataclasses
+import re
+
+import pytest
+
+from curious_jax import config as configs
+from curious_jax import memory, program
+from curious_jax.config import ConfigError
+
+
+def setup(**settings):
+    config = configs.make_config(world="point", modules=("reach", "push"), **settings)
+    return config, program.make_env(config)
+
+
+def test_store_bytes_by_hand():
+    config, env = setup(capacity=1000)
+    # 21 observations of 6, 20 actions of 3, a goal of 4, a module, 2 queue slots: 4 bytes each; 2 flags.
+    assert memory.need(config, env).store == 1000 * (4 * (21 * 6 + 20 * 3 + 4 + 1 + 2) + 2)
+
+
+def test_the_paper_s_store_is_nine_kilobytes_an_episode():
+    config = configs.make_config(preset="paper")
+
+    class Fetch:
+        episode_length, obs_size, action_size = 50, 40, 4
+
+        class modules:  # noqa: N801
+            goal_size, num_modules = 11, 4
+
+    assert memory.need(config, Fetch).store / memory.GIB == pytest.approx(2.55, abs=0.1)
+
+
+def test_seeds_multiply_the_store():
+    config, env = setup()
+    one = memory.need(config, env)
+    four = memory.need(dataclasses.replace(config, num_seeds=4), env)
+    assert four.store == 4 * one.store
+    assert one.buffers < four.buffers < 4 * one.buffers
+
+
+def test_there_is_some_memory_here():
+    there, where = memory.available()
+    assert 2**26 < there < 2**50
+    assert where
+
+
+def test_what_fits_is_said_in_gib(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: (8 * memory.GIB, "free on this machine"))
+    config, env = setup(capacity=60_000)
+    assert re.match(
+        r"memory: 0.0\d GiB for 60000 episodes, 0.\d\d GiB in all, 8.00 GiB free", memory.check(config, env)
+    )
+
+
+def test_what_does_not_fit_says_what_to_lower(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: (memory.GIB, "free on this machine"))
+    config, env = setup(capacity=10_000_000)
+    with pytest.raises(ConfigError) as error:
+        memory.check(config, env)
+    message = str(error.value)
+    fits = int(re.search(r"lower --capacity to (\d+) or less", message)[1])
+    assert message.startswith("--capacity 10000000: needs ") and "GiB, 1.00 GiB free" in message
+    memory.check(setup(capacity=fits)[0], env)
+    with pytest.raises(ConfigError):
+        memory.check(setup(capacity=fits + fits // 100)[0], env)
+    with pytest.raises(ConfigError, match="num-seeds"):
+        memory.check(setup(capacity=10_000_000, num_seeds=2)[0], env)

@@ -211,7 +211,7 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
     "cpu": {"window": 100},
     "gpu": {
         "num_envs": 2048, "updates_per_cycle": 2000, "batch_size": 4096, "target_rate": 0.005,
-        "capacity": 100_000, "episodes": 300_000, "evaluation_interval": 4096, "evaluation_episodes": 400,
+        "capacity": 100_000, "episodes": 300_000, "evaluation_interval": 10_240, "evaluation_episodes": 400,
     },
     "paper": {
         "num_envs": 38, "updates_per_cycle": 100, "batch_size": 19 * 256, "target_rate": 0.05,

@@ -32,6 +32,10 @@ def select(name: str, model: mujoco.MjModel, num_worlds: int) -> Physics:
         from envs.physics.native import NativePhysics
 
         return NativePhysics(model)
+    if name == "warp":
+        from envs.physics.warp import WarpPhysics
+
+        return WarpPhysics.create(model, num_worlds)
     from envs.physics.mjx import MjxPhysics
 
     return MjxPhysics.create(model, impl=name, num_worlds=num_worlds)

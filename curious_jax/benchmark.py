@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _benchmark(arguments: options.Arguments) -> int:
     seconds = options.convert("--seconds", arguments.rest["seconds"], float)
     if not 0.0 < seconds <= 600.0:
-        raise ConfigError(f"--seconds {seconds:g}: must be more than 0 and at most 600")
+        raise ConfigError(f"--seconds {arguments.rest['seconds']}: must be more than 0 and at most 600")
     import jax
 
     from curious_jax import memory

@@ -1,8 +1,15 @@
 """Shared by all tests: small runs on the probe world, and the folder of one that is done."""
 
-import pytest
+import os
+from pathlib import Path
 
-from curious_jax import train
+# Small runs of one shape, in this process and in others, compile once. Set before jax is imported.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+
+import pytest  # noqa: E402
+
+from curious_jax import train  # noqa: E402
 
 # A run of a few seconds, compilation included.
 SMALL = (

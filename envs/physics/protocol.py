@@ -12,6 +12,7 @@ import mujoco
 Array = jax.Array
 
 SUBSTEPS = 20  # physics steps in a control step
+_LIMIT = 1e6  # a world with a coordinate or speed beyond this has diverged
 
 
 @flax.struct.dataclass
@@ -29,6 +30,8 @@ class PhysicsState:
 
 class Physics(Protocol):
     """A backend. `init` and `step` are pure, speak of ONE world, and may be vmapped over any number of axes."""
+
+    name: str  # as --physics calls it
 
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         """A world at qpos [nq], qvel [nv]; `sensordata` [nsensordata] is what the sensors say there."""
@@ -52,6 +55,13 @@ def initial_state(qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
     return PhysicsState(
         qpos=as_float(qpos), qvel=as_float(qvel), sensordata=as_float(sensordata), overflow=jnp.zeros((), bool)
     )
+
+
+def next_state(state: PhysicsState, qpos: Array, qvel: Array, sensordata: Array, overflow: Array | bool) -> PhysicsState:
+    """The state after a control step, as every backend returns it: a world that diverged is NaN throughout."""
+    sound = (jnp.abs(qpos) < _LIMIT).all() & (jnp.abs(qvel) < _LIMIT).all()  # false for NaN
+    qpos, qvel, sensordata = (jnp.where(sound, x, jnp.nan) for x in (qpos, qvel, sensordata))
+    return PhysicsState(qpos=qpos, qvel=qvel, sensordata=sensordata, overflow=state.overflow | overflow)
 
 
 def check_model(model: mujoco.MjModel) -> None:

@@ -12,7 +12,8 @@ RUN_TESTS := $(BIN)/python -m pytest -n 2
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
-	  --num-envs 38 --updates-per-cycle 40 --evaluation-interval 190 --episodes 3800 --capacity 3800
+	  --num-envs 38 --updates-per-cycle 40 --episodes 3800 --capacity 3800 \
+	  --evaluation-interval 114 --evaluation-episodes 50 $(OPTIONS)
 
 test: $(VENV)/.installed-dev
 	$(RUN_TESTS)

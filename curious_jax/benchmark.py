@@ -96,7 +96,7 @@ def rollout_time(config: TrainConfig, env: Any, num_envs: int, seconds: float) -
     run = trainer.setup(config, env.with_worlds(num_envs))
     schedule = dataclasses.replace(config.schedule, capacity=config.schedule.num_envs)  # no store needed here
     small = run._replace(config=dataclasses.replace(config, schedule=schedule))
-    policy = trainer.policy(trainer.init_one(small, config.seed))
+    policy = trainer.policy(trainer.init_one(small, jnp.int32(config.seed)))
     module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
     exploring = jnp.ones(num_envs, bool)
 

@@ -37,15 +37,26 @@ def _require(ok: bool, name: str, value: Any, wanted: str) -> None:
         raise ConfigError(f"{option_name(name)} {value}: must be {wanted}")
 
 
-def _positive(config: Any, *names: str) -> None:
+def _positive(config: Any, *names: str, least: int = 1) -> None:
     for name in names:
-        _require(getattr(config, name) >= 1, name, getattr(config, name), "a whole number of 1 or more")
+        value = getattr(config, name)
+        _require(_is_whole(value) and value >= least, name, value, f"a whole number of {least} or more")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _between(config: Any, low: float, high: float, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
-        _require(math.isfinite(value) and low <= value <= high, name, value, f"between {low:g} and {high:g}")
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        _require(number and math.isfinite(value) and low <= value <= high, name, value, f"between {low:g} and {high:g}")
+
+
+def _whole_between(config: Any, low: int, high: int, name: str) -> None:
+    value = getattr(config, name)
+    _require(_is_whole(value) and low <= value <= high, name, value, f"a whole number between {low} and {high}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         _between(self, 0.0, 1.0, "epsilon", "self_evaluation")
-        _positive(self, "window")
+        _positive(self, "window", least=2)  # 2l results are held, and progress needs 3 of them
 
 
 @dataclass(frozen=True)
@@ -189,9 +200,10 @@ class TrainConfig:
                 choices = f.metadata.get("choices")
                 value = getattr(getattr(self, group), f.name)
                 _require(not choices or value in choices, f.name, value, f"one of {', '.join(choices or ())}")
+        _require(isinstance(self.modules, tuple), "modules", self.modules, 'a tuple of names, such as ("reach",)')
         _require(len(self.modules) > 0, "modules", "''", "at least one module, such as reach")
-        _require(0 <= self.distractors <= 100, "distractors", self.distractors, "between 0 and 100")
-        _require(0 <= self.seed < 2**31 - 10**6, "seed", self.seed, "between 0 and 2146483647")
+        _whole_between(self, 0, 100, "distractors")
+        _whole_between(self, 0, 2**31 - 10**6 - 1, "seed")
         _positive(self, "num_seeds")
         if self.target_success is not None:
             _between(self, 0.0, 1.0, "target_success")
@@ -276,6 +288,6 @@ def from_dict(data: dict[str, Any]) -> TrainConfig:
             flat.update(value)
         else:
             flat[name] = value
-    if "modules" in flat:
+    if isinstance(flat.get("modules"), list):
         flat["modules"] = tuple(flat["modules"])
     return make_config(**flat)

@@ -1,0 +1,110 @@
+"""Config: the paper's numbers, what wins over what, and refusals that say what to change."""
+
+import json
+
+import pytest
+
+from curious_jax import config as configs
+from curious_jax.config import ConfigError, make_config
+
+
+def test_paper_preset_is_the_specification_to_the_letter():
+    c = make_config(preset="paper")
+    assert c.schedule.num_envs == 38  # 19 workers x 2 rollouts
+    assert c.schedule.batch_size == 4864  # 19 x 256
+    assert c.schedule.updates_per_cycle == 100
+    assert c.schedule.cycles_per_epoch == 25
+    assert c.schedule.cycles == 25 * 316
+    assert c.schedule.episodes == 300_200
+    assert c.schedule.capacity == c.schedule.episodes  # nothing is evicted
+    assert c.schedule.evaluation_episodes == 95
+    assert (c.curriculum.epsilon, c.curriculum.window, c.curriculum.self_evaluation) == (0.4, 300, 0.1)
+    assert (c.hindsight.hindsight_probability, c.hindsight.substitution) == (0.8, "default")
+    assert (c.exploration.noise, c.exploration.random_action) == (0.2, 0.3)
+    assert (c.network.hidden_size, c.network.hidden_layers) == (256, 3)
+    assert (c.ddpg.actor_lr, c.ddpg.critic_lr, c.ddpg.action_l2) == (1e-3, 1e-3, 1.0)
+    assert c.ddpg.discount == pytest.approx(1 - 1 / 50)
+    assert (c.ddpg.target_rate, c.ddpg.target_period) == (0.05, "cycle")
+    assert c.normalizer.normalize is False
+    assert (c.normalizer.std_floor, c.normalizer.clip) == (0.01, 5.0)
+
+
+@pytest.mark.parametrize(("platform", "preset"), [("cpu", "cpu"), ("gpu", "gpu"), ("cuda", "gpu"), ("tpu", "gpu")])
+def test_auto_preset_follows_the_platform(platform, preset):
+    assert make_config(platform) == make_config(preset=preset)
+    assert make_config(platform).preset == preset  # what it meant is kept
+
+
+def test_named_settings_win_over_the_preset():
+    c = make_config(preset="gpu", num_envs=16, window=7)
+    assert (c.schedule.num_envs, c.curriculum.window) == (16, 7)
+    assert c.schedule.batch_size == 4096
+
+
+@pytest.mark.parametrize("preset", ["cpu", "gpu", "paper"])
+def test_json_and_back(preset):
+    c = make_config(preset=preset, modules=("reach", "stack2on3"), seed=5, target_success=0.9, distractors=2)
+    assert configs.from_dict(json.loads(json.dumps(configs.to_dict(c)))) == c
+
+
+def test_cycles_round_up_and_epochs_have_at_least_one():
+    c = make_config(num_envs=128, episodes=129, evaluation_interval=5).schedule
+    assert c.cycles == 2
+    assert c.cycles_per_epoch == 1
+    assert make_config(num_envs=128, evaluation_interval=1000).schedule.cycles_per_epoch == 8  # 7.8
+
+
+@pytest.mark.parametrize(
+    ("settings", "option", "wanted"),
+    [
+        (dict(batch_size=3), "--batch-size 3", "number of modules, 4"),
+        (dict(batch_size=5, distractors=2), "--batch-size 5", "number of modules, 6"),
+        (dict(evaluation_episodes=3), "--evaluation-episodes 3", "achievable modules, 4"),
+        (dict(capacity=127), "--capacity 127", "--num-envs (128)"),
+        (dict(num_envs=0), "--num-envs 0", "1 or more"),
+        (dict(num_envs=-4), "--num-envs -4", "1 or more"),
+        (dict(updates_per_cycle=0), "--updates-per-cycle 0", "1 or more"),
+        (dict(batch_size=0), "--batch-size 0", "1 or more"),
+        (dict(episodes=0), "--episodes 0", "1 or more"),
+        (dict(window=1), "--window 1", "2 or more"),  # of 2l = 2 results none can say anything
+        (dict(hidden_size=0), "--hidden-size 0", "1 or more"),
+        (dict(hidden_layers=-1), "--hidden-layers -1", "1 or more"),
+        (dict(num_seeds=0), "--num-seeds 0", "1 or more"),
+        (dict(seed=-1), "--seed -1", "a whole number between 0"),
+        (dict(distractors=-1), "--distractors -1", "a whole number between 0"),
+        (dict(epsilon="0.4"), "--epsilon 0.4", "between 0 and 1"),
+        (dict(modules="reach"), "--modules reach", "a tuple of names"),
+        (dict(modules=()), "--modules", "at least one module"),
+        (dict(epsilon=1.1), "--epsilon 1.1", "between 0 and 1"),
+        (dict(epsilon=float("nan")), "--epsilon nan", "between 0 and 1"),
+        (dict(target_success=1.5), "--target-success 1.5", "between 0 and 1"),
+        (dict(discount=1.0), "--discount 1.0", "between 0 and 0.9999"),
+        (dict(target_rate=0.0), "--target-rate 0.0", "between 1e-06 and 1"),
+        (dict(algorithm="sac"), "--algorithm sac", "curious, muvfa"),
+        (dict(physics="bullet"), "--physics bullet", "auto, c, jax, warp"),
+        (dict(world="mars"), "--world mars", "fetch, point"),
+        (dict(preset="tpu"), "--preset tpu", "auto, cpu, gpu, paper"),
+        (dict(target_period="epoch"), "--target-period epoch", "update, cycle"),
+        (dict(substitution="none"), "--substitution none", "default, paper"),
+        (dict(learning_rate=1), "--learning-rate", "no such setting"),
+    ],
+)
+def test_refusals_name_the_option_and_the_right_values(settings, option, wanted):
+    with pytest.raises(ConfigError) as error:
+        make_config(**settings)
+    message = str(error.value)
+    assert message.startswith(option)
+    assert wanted in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["num_envs", "episodes", "window", "hidden_size", "num_seeds", "seed", "distractors"])
+@pytest.mark.parametrize("value", [2.5, 64.0, "64", True])
+def test_sizes_are_whole_numbers(name, value):
+    with pytest.raises(ConfigError, match="whole number"):
+        make_config(**{name: value})
+
+
+def test_every_setting_has_a_unique_name_a_help_text_and_a_source():
+    for name, (group, field) in configs.fields_by_name().items():
+        assert field.metadata["help"] and field.metadata["source"], (group, name)

@@ -16,6 +16,7 @@ PRESETS = ("auto", "cpu", "gpu", "paper")
 PHYSICS = ("auto", "c", "jax", "warp")
 WORLDS = ("fetch", "point")
 SUBSTITUTIONS = ("default", "paper")
+MAX_COUNT = 10**9  # of anything: int32 counters hold it
 
 
 class ConfigError(ValueError):

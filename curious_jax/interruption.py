@@ -7,10 +7,12 @@ the signals from the wake-up pipe that Python's C handler fills at once.
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ECHO = 0.3  # seconds: coreutils' timeout, for one, signals a process and then its whole group
 
 
 class Interruption:
@@ -59,12 +61,13 @@ class Interruption:
         """Keeps Python's default away; the thread does the work."""
 
     def _watch(self) -> None:
+        first = 0.0
         while data := os.read(self._read, 1):
-            number = data[0]
-            if number not in SIGNALS:
+            number, now = data[0], time.monotonic()
+            if number not in SIGNALS or (self.requested and now - first < ECHO):
                 continue
             if self.requested:
                 os.write(2, b"\x1b[?25h\nstopped at once\n" if os.isatty(2) else b"stopped at once\n")
                 os._exit(128 + number)
-            self.number = number
+            self.number, first = number, now
             self._notify("stopping after this epoch and its evaluation; the same signal again stops at once")

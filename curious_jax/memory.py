@@ -1,5 +1,6 @@
 """How much memory a run takes, worked out before any of it is allocated."""
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import jax
 
 from curious_jax import replay
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import ConfigError, TrainConfig, fields_by_name, option_name
 
 GIB = 2**30
 PROGRAM = GIB // 2  # JAX, compiled programs, Python; measured 0.4 to 0.6 GiB on the CPU
@@ -17,15 +18,20 @@ KEEP_FREE = 0.95  # share of the memory there that a run may take
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes, all seeds together."""
+    """Bytes, all seeds together, by the option that decides over them."""
 
-    store: int  # the episode store
-    buffers: int  # one cycle's episodes and minibatch, networks and the program itself
+    capacity: int  # the episode store
+    num_envs: int  # one cycle's episodes
+    evaluation_episodes: int  # one evaluation's
+    batch_size: int  # a minibatch, its activations and gradients
+    hidden_size: int  # actor and critic: weights, targets, Adam moments, gradients
+    updates_per_cycle: int  # their random keys
+    window: int  # self-evaluation results
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.store + self.buffers
+        """All of it, and the program itself."""
+        return sum(dataclasses.astuple(self)) + PROGRAM
 
 
 def need(config: TrainConfig, env: Any) -> Need:
@@ -34,17 +40,23 @@ def need(config: TrainConfig, env: Any) -> Need:
     Args:
       env: gives the sizes of an episode.
     """
-    schedule, modules = config.schedule, env.modules
+    schedule, modules, network = config.schedule, env.modules, config.network
     sizes = (env.episode_length, env.obs_size, env.action_size, modules.goal_size, modules.num_modules)
-    store = replay.bytes_needed(schedule.capacity, *sizes)
-    # A cycle's episodes exist as the rollout's steps, as whole episodes and as normaliser samples.
-    episodes = 3 * replay.bytes_needed(schedule.num_envs, *sizes)
+    episode = replay.bytes_needed(1, *sizes)
     inputs = env.obs_size + modules.goal_size + modules.num_modules + env.action_size
-    activations = 8 * (config.network.hidden_layers + 1) * config.network.hidden_size
-    batch = 4 * schedule.batch_size * (4 * inputs + activations)
-    weights = config.network.hidden_size * (inputs + config.network.hidden_size * config.network.hidden_layers)
-    networks = 4 * 2 * 5 * weights  # actor and critic: weights, targets, two Adam moments, gradients
-    return Need(config.num_seeds * store, config.num_seeds * (episodes + batch + networks) + PROGRAM)
+    activations = 8 * (network.hidden_layers + 1) * network.hidden_size
+    weights = network.hidden_size * (inputs + network.hidden_size * network.hidden_layers)
+    parts = Need(
+        capacity=schedule.capacity * episode,
+        # As the rollout's steps, as whole episodes and as normaliser samples.
+        num_envs=3 * schedule.num_envs * episode,
+        evaluation_episodes=2 * schedule.evaluation_episodes * episode,
+        batch_size=4 * schedule.batch_size * (4 * inputs + activations),
+        hidden_size=4 * 2 * 5 * weights,
+        updates_per_cycle=16 * schedule.updates_per_cycle,
+        window=16 * config.curriculum.window * modules.num_modules,
+    )
+    return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))
 
 
 def available() -> tuple[int, str]:
@@ -84,19 +96,29 @@ def check(config: TrainConfig, env: Any) -> str:
     """One line saying what the run takes.
 
     Raises:
-      ConfigError: when that is more than there is, saying what to lower.
+      ConfigError: when that is more than there is, naming the option that takes most and what to lower.
     """
     needed, (there, where) = need(config, env), available()
     capacity, seeds = config.schedule.capacity, config.num_seeds
     if needed.total > KEEP_FREE * there:
-        room = KEEP_FREE * there - needed.buffers
-        per_episode = needed.store / capacity
-        fits = int(room / per_episode)
-        lower = f"--capacity to {fits} or less" if fits >= config.schedule.num_envs else "--num-envs and --capacity"
-        also = f" (or --num-seeds {seeds})" if seeds > 1 else ""
+        option, value, advice = _culprit(config, needed, KEEP_FREE * there)
         sizes = f"needs {needed.total / GIB:.2f} GiB, {there / GIB:.2f} GiB {where}"
-        raise ConfigError(f"--capacity {capacity}: {sizes}; lower {lower}{also}")
+        raise ConfigError(f"{option} {value}: {sizes}; lower {advice}")
     return (
-        f"memory: {needed.store / GIB:.2f} GiB for {capacity} episodes{f' x {seeds} seeds' if seeds > 1 else ''}, "
+        f"memory: {needed.capacity / GIB:.2f} GiB for {capacity} episodes{f' x {seeds} seeds' if seeds > 1 else ''}, "
         f"{needed.total / GIB:.2f} GiB in all, {there / GIB:.2f} GiB {where}"
     )
+
+
+def _culprit(config: TrainConfig, needed: Need, room: float) -> tuple[str, int, str]:
+    """(option, its value, what to lower) of a run that does not fit."""
+    parts = dataclasses.asdict(needed)
+    name = max(parts, key=lambda part: parts[part])
+    group, _ = fields_by_name()[name]
+    option, value = option_name(name), getattr(getattr(config, str(group)), name)
+    rest = needed.total - parts[name]
+    fits = int((room - rest) / parts[name] * value)
+    advice = f"{option} to {fits} or less" if fits >= 1 and name == "capacity" else option
+    if config.num_seeds > 1:
+        advice += f", or --num-seeds (now {config.num_seeds})"
+    return option, value, advice

@@ -18,7 +18,7 @@ def setup(**settings):
 def test_store_bytes_by_hand():
     config, env = setup(capacity=1000)
     # 21 observations of 6, 20 actions of 3, a goal of 4, a module, 2 queue slots: 4 bytes each; 2 flags.
-    assert memory.need(config, env).store == 1000 * (4 * (21 * 6 + 20 * 3 + 4 + 1 + 2) + 2)
+    assert memory.need(config, env).capacity == 1000 * (4 * (21 * 6 + 20 * 3 + 4 + 1 + 2) + 2)
 
 
 def test_the_paper_s_store_is_nine_kilobytes_an_episode():
@@ -30,15 +30,15 @@ def test_the_paper_s_store_is_nine_kilobytes_an_episode():
         class modules:  # noqa: N801
             goal_size, num_modules = 11, 4
 
-    assert memory.need(config, Fetch).store / memory.GIB == pytest.approx(2.55, abs=0.1)
+    assert memory.need(config, Fetch).capacity / memory.GIB == pytest.approx(2.55, abs=0.1)
 
 
-def test_seeds_multiply_the_store():
+def test_seeds_multiply_everything_but_the_program():
     config, env = setup()
     one = memory.need(config, env)
     four = memory.need(dataclasses.replace(config, num_seeds=4), env)
-    assert four.store == 4 * one.store
-    assert one.buffers < four.buffers < 4 * one.buffers
+    assert four.capacity == 4 * one.capacity
+    assert four.total - memory.PROGRAM == 4 * (one.total - memory.PROGRAM)
 
 
 def test_there_is_some_memory_here():
@@ -68,3 +68,20 @@ def test_what_does_not_fit_says_what_to_lower(monkeypatch):
         memory.check(setup(capacity=fits + fits // 100)[0], env)
     with pytest.raises(ConfigError, match="num-seeds"):
         memory.check(setup(capacity=10_000_000, num_seeds=2)[0], env)
+
+
+@pytest.mark.parametrize(
+    "settings, start, advice",
+    [
+        ({"num_envs": 10**6, "capacity": 10**6}, "--num-envs 1000000:", "lower --num-envs$"),
+        ({"hidden_size": 10**5}, "--hidden-size 100000:", "lower --hidden-size$"),
+        ({"batch_size": 10**6}, "--batch-size 1000000:", "lower --batch-size$"),
+        ({"evaluation_episodes": 10**6}, "--evaluation-episodes 1000000:", "lower --evaluation-episodes$"),
+        ({"num_seeds": 10**6}, "--capacity 60000:", r"or --num-seeds \(now 1000000\)$"),
+    ],
+)
+def test_the_option_that_takes_most_is_named(monkeypatch, settings, start, advice):
+    monkeypatch.setattr(memory, "available", lambda: (memory.GIB, "free on this machine"))
+    with pytest.raises(ConfigError, match=advice) as error:
+        memory.check(*setup(**settings))
+    assert str(error.value).startswith(start)

@@ -102,8 +102,9 @@ BAD = [
     (["--algorithm", "sarsa"], "--algorithm sarsa: must be one of curious, muvfa"),
     (["--preset", "tpu"], "--preset tpu"),
     (["--learning-rate", "1"], "--learning-rate: no such option"),
-    (["--capacity", "1e12"], "GiB"),
+    (["--capacity", "1e9"], "GiB"),
     (["--episodes", "1e400"], "--episodes"),
+    (["--updates-per-cycle", "1e18"], "--updates-per-cycle 1000000000000000000: must be at most 1000000000"),
     (["--seed", "a\nb"], "--seed a b: must be a whole number"),
 ]
 

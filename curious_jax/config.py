@@ -42,6 +42,7 @@ def _positive(config: Any, *names: str, least: int = 1) -> None:
     for name in names:
         value = getattr(config, name)
         _require(_is_whole(value) and value >= least, name, value, f"a whole number of {least} or more")
+        _require(value <= MAX_COUNT, name, value, f"at most {MAX_COUNT}")
 
 
 def _is_whole(value: Any) -> bool:

@@ -61,6 +61,7 @@ def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayStat
     capacity, num_modules = state.relevant.shape
     chex.assert_shape(relevant, (episode.valid.shape[0], num_modules))
     chex.assert_shape(episode.obs, (None, *state.obs.shape[1:]))
+    chex.assert_axis_dimension_lteq(episode.obs, 0, capacity)  # two episodes in one slot would mix their parts
     rank = jnp.cumsum(episode.valid) - 1
     slot = jnp.where(episode.valid, (state.next + rank) % capacity, capacity)  # [E], C is dropped
     new = episode.valid.sum()

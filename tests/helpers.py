@@ -82,6 +82,8 @@ def assert_uniform(draws: Any, values: Any, weights: Any = None) -> None:
     draws, values = np.asarray(draws).ravel(), np.asarray(values)
     counts = np.array([(draws == v).sum() for v in values])
     assert counts.sum() == draws.size, f"also drew {sorted(set(draws.tolist()) - set(values.tolist()))}"
+    if len(values) == 1:
+        return
     share = np.ones(len(values)) if weights is None else np.asarray(weights, float)
     assert stats.chisquare(counts, draws.size * share / share.sum()).pvalue > 1e-4, counts
 

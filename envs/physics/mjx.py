@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
 
 import jax
 import mujoco
 from mujoco import mjx
-from mujoco.mjx._src import math as mjx_math
 
-from envs.physics import protocol
+from envs.physics import mjx_step, protocol
 from envs.physics.protocol import Array, PhysicsState
 
 # Warp's buffers: contacts of all worlds together, constraint rows of each world (96 overflowed with two cubes).
@@ -54,18 +52,20 @@ class MjxPhysics:
         data = self.blank.replace(
             qpos=state.qpos, qvel=state.qvel, ctrl=ctrl, mocap_pos=mocap_pos[None], mocap_quat=mocap_quat[None]
         )
-        with self._precision(), _unfused_kinematics():
-            data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx.step(self.device_model, d), data)
+        data = self._substeps(data)
         return protocol.next_state(state, data.qpos, data.qvel, data.sensordata, self._overflow(data))
 
     def with_worlds(self, num_worlds: int) -> MjxPhysics:
         return dataclasses.replace(self, blank=_make_data(self.model, self.impl, num_worlds))
 
-    def _precision(self) -> contextlib.AbstractContextManager:
-        """Full float32 products for the jax implementation (TF32 is wrong for physics), unless the user chose."""
-        if self.impl == "jax" and jax.config.jax_default_matmul_precision is None:
-            return jax.default_matmul_precision("highest")
-        return contextlib.nullcontext()
+    def _substeps(self, data: mjx.Data) -> mjx.Data:
+        if self.impl == "warp":
+            return jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx.step(self.device_model, d), data)
+        welded = mjx_step.WeldedBody(self.model)
+        with _full_precision(), mjx_step.unfused_kinematics():
+            return jax.lax.fori_loop(
+                0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(self.device_model, d, welded), data
+            )
 
     def _overflow(self, data: mjx.Data) -> Array | bool:
         if self.impl == "jax":
@@ -73,19 +73,11 @@ class MjxPhysics:
         return (data._impl.overflow & _buffer_overflows()) != 0
 
 
-@contextlib.contextmanager
-def _unfused_kinematics() -> Iterator[None]:
-    """While a step of the jax implementation is traced, keeps XLA from fusing the kinematic chain into one expression.
-
-    Fused, each link recomputes its parent's quaternion several times, so the cost doubles with every link: 2 s in place
-    of 3 ms for this arm and 64 worlds on a CPU. mjx offers no setting, hence the scoped patch.
-    """
-    quat_mul = mjx_math.quat_mul
-    mjx_math.quat_mul = lambda u, v: jax.lax.optimization_barrier(quat_mul(u, v))
-    try:
-        yield
-    finally:
-        mjx_math.quat_mul = quat_mul
+def _full_precision() -> contextlib.AbstractContextManager:
+    """Full float32 products (TF32, the default on newer GPUs, is wrong for physics), unless the user chose."""
+    if jax.config.jax_default_matmul_precision is None:
+        return jax.default_matmul_precision("highest")
+    return contextlib.nullcontext()
 
 
 def _put_model(model: mujoco.MjModel, impl: str, graph_mode: str | None) -> mjx.Model:

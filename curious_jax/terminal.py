@@ -165,12 +165,12 @@ class TerminalView:
     def _footer(self) -> str:
         rows = self._rows
         losses = (("critic loss", "train/critic_loss"), ("actor loss", "train/actor_loss"), ("Q", "train/q_mean"))
-        parts = [f"mean success {figure(rows, 'eval/success')}", speeds(rows)]
-        parts += [f"{name} {figure(rows[:1], key, '.3g')}" for name, key in losses if values(rows[:1], key).size]
+        first = [f"mean success {figure(rows, 'eval/success')}", speeds(rows)]
+        second = [f"{name} {figure(rows, key, '.3g')}" for name, key in losses if values(rows, key).size]
         bad = values(rows, "nan_episodes").sum()
         if bad:
-            parts.append(f"{bad:.0f} episodes left the finite range")
-        return "   ".join(part for part in parts if part)
+            second.append(f"{bad:.0f} episodes left the finite range")
+        return "\n".join("   ".join(part for part in line if part) for line in (first, second))
 
 
 def module_table(rows: Sequence[Row]) -> Table:

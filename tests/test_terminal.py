@@ -10,7 +10,7 @@ from curious_jax import terminal
 
 
 def view(is_terminal, total=100):
-    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=150, color_system=None)
+    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=110, color_system=None)
     return terminal.TerminalView("a run", total, console), console
 
 

@@ -17,7 +17,7 @@ TOLERANCE = 0.05  # m, closer than this is solved
 STACK_HEIGHT = 0.475  # m, centre of a cube on another
 STACK_CLEARANCE = 0.06  # m, 1.2 x TOLERANCE between gripper and goal for a stack to count
 
-_NAME = re.compile(r"^(?:(reach)|(push|pnp)([1-9]\d?)?|(stack)(?:([1-9]\d?)on([1-9]\d?))?)$")
+_NAME = re.compile(r"(reach)|(push|pnp)([1-9]\d?)?|(stack)(?:([1-9]\d?)on([1-9]\d?))?")
 _FORMS = "reach, push, pnp, stack, pushK, pnpK, stackKonJ (such as push2, stack2on3)"
 
 
@@ -27,7 +27,7 @@ def parse(name: str) -> tuple[str, int, int]:
     Raises:
       ValueError: on a name outside the grammar, naming the right forms.
     """
-    match = _NAME.match(name)
+    match = _NAME.fullmatch(name)
     if not match:
         own = "".join(f", {n}" for n in registered())
         raise ValueError(f"--modules: unknown module {name!r}; use {_FORMS}{own}")

@@ -172,6 +172,24 @@ def test_a_diverged_run_exits_with_3(small, empty_folder, monkeypatch, capsys):
     assert summary_of(empty_folder / "run")["status"] == "diverged"
 
 
+def test_lost_contacts_end_a_run_with_one_line(small, empty_folder, monkeypatch, capsys):
+    def fit_that_loses_contacts(config, env, callback):
+        raise fit.OverflowedBuffers("physics ran out of contact buffers")
+
+    monkeypatch.setattr(fit, "fit", fit_that_loses_contacts)
+    assert train.main([*small, "--out", "run"]) == 1
+    assert capsys.readouterr().err == "error: physics ran out of contact buffers\n"
+
+
+def test_programs_say_what_is_wrong_before_they_load_jax():
+    script = (
+        "import sys; from curious_jax import train, evaluate, benchmark; "
+        "print(train.main(['--seed', 'x']), evaluate.main(['x', '--seed', 'y']), 'jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "2 2 False\n"
+
+
 def start(*options, folder):
     command = [sys.executable, "-m", "curious_jax.train", *options, "--out", str(folder), "--episodes", "1e7"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)

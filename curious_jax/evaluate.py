@@ -10,10 +10,13 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from curious_jax import checkpoint, options, program, runfolder
+from curious_jax import options, program, runfolder
 from curious_jax.config import PHYSICS, ConfigError
+
+if TYPE_CHECKING:
+    from curious_jax import checkpoint
 
 MAX_EPISODES = 1_000_000
 
@@ -41,8 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _evaluate(given: dict[str, Any]) -> int:
     episodes = _number(given, "episodes", 1, MAX_EPISODES)
     seed = _number(given, "seed", 0, 2**31 - 1)
-    if given["checkpoint"] not in (checkpoint.LAST, checkpoint.BEST):
+    if given["checkpoint"] not in ("last", "best"):
         raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
+    from curious_jax import checkpoint
+
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = _number(given, "seed_index", 0, export.config.num_seeds - 1)
     result = measure(export, episodes, seed, index, given["physics"])
@@ -63,7 +68,7 @@ def _number(given: dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 def measure(
-    export: checkpoint.Export, episodes: int, seed: int = 0, index: int = 0, physics: str | None = None
+    export: "checkpoint.Export", episodes: int, seed: int = 0, index: int = 0, physics: str | None = None
 ) -> dict[str, Any]:
     """Evaluates an export; plain data with success and interval per achievable module.
 
@@ -74,7 +79,7 @@ def measure(
     """
     import jax
 
-    from curious_jax import evaluation, trainer
+    from curious_jax import checkpoint, evaluation, trainer
 
     config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
     env = program.make_env(config)

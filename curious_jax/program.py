@@ -8,16 +8,23 @@ from typing import Any
 import curious_jax
 from curious_jax.config import ConfigError, TrainConfig
 
-DONE, BAD_INPUT, DIVERGED = 0, 2, 3  # exit statuses; 128 + signal number when interrupted
+DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
 
 
 def run(body: Callable[[], int]) -> int:
-    """The exit status of a program: its own, or 2 after one line on standard error for bad input."""
+    """The exit status of a program: its own, 2 after one line on standard error for bad input, 130 after Ctrl-C."""
     try:
         return body()
     except ConfigError as error:
-        print("error: " + " ".join(str(error).split()), file=sys.stderr)
-        return BAD_INPUT
+        return fail(str(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def fail(message: str, status: int) -> int:
+    """Says what is wrong in one line on standard error; returns the status."""
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    return status
 
 
 def make_env(config: TrainConfig) -> Any:

@@ -90,9 +90,8 @@ def default_name(config: TrainConfig, now: float) -> str:
 class RunFolder:
     """The files of one run. Made by `claim`; `path` is the folder."""
 
-    def __init__(self, path: Path, made: bool):
+    def __init__(self, path: Path):
         self.path = path
-        self._made = made
         self._metrics = open(path / METRICS, "a")
 
     def write_rows(self, rows: list[dict[str, Any]]) -> None:
@@ -109,14 +108,6 @@ class RunFolder:
         """Closes metrics.jsonl."""
         self._metrics.close()
 
-    def discard(self) -> None:
-        """Takes back a claim whose run never started, leaving nothing behind."""
-        self.close()
-        for name in (METRICS, CONFIG):
-            (self.path / name).unlink(missing_ok=True)
-        if self._made:
-            self.path.rmdir()
-
 
 def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs") -> RunFolder:
     """Makes the run's folder and writes config.json into it.
@@ -128,7 +119,7 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
     """
     check(out)
     try:
-        path, made = (Path(out), not Path(out).exists()) if out is not None else (_new_folder(config, Path(root)), True)
+        path = Path(out) if out is not None else _new_folder(config, Path(root))
         path.mkdir(parents=True, exist_ok=True)
         with open(path / CONFIG, "x") as file:
             json.dump(configs.to_dict(config), file, indent=2)
@@ -138,7 +129,7 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
     except OSError as error:
         where = out if out is not None else root
         raise ConfigError(f"--out {where}: cannot be written ({error.strerror}); name another folder") from None
-    return RunFolder(path, made)
+    return RunFolder(path)
 
 
 def _new_folder(config: TrainConfig, root: Path) -> Path:

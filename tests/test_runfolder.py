@@ -88,13 +88,6 @@ def test_check_writes_nothing(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_discard_leaves_nothing(tmp_path):
-    runfolder.claim(CONFIG, out=str(tmp_path / "new")).discard()
-    (tmp_path / "old").mkdir()
-    runfolder.claim(CONFIG, out=str(tmp_path / "old")).discard()
-    assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["old"]
-
-
 def test_rows_are_on_disk_at_once_and_a_cut_line_is_left_out(tmp_path):
     folder = runfolder.claim(CONFIG, out=str(tmp_path))
     folder.write_rows([{"episodes": 8, "loss": float("nan")}, {"episodes": np.int32(16)}])

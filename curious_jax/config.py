@@ -170,6 +170,19 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True)
+class CheckpointConfig:
+    """When the whole state is saved, beside at the end and on interruption."""
+
+    checkpoint_minutes: float = option(10.0, "minutes between checkpoints of the whole state; 0: none by time", "ours")
+    checkpoint_episodes: int | None = option(None, "training episodes between them, too", "ours")
+    keep_checkpoints: int = option(1, "the last so many are kept", "ours")
+
+    def __post_init__(self) -> None:
+        _between(self, 0.0, 1e6, "checkpoint_minutes")
+        _positive(self, *(["checkpoint_episodes"] if self.checkpoint_episodes is not None else []), "keep_checkpoints")
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """A whole run."""
 
@@ -191,6 +204,7 @@ class TrainConfig:
     exploration: ExplorationConfig = ExplorationConfig()
     normalizer: NormalizerConfig = NormalizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):

@@ -1,6 +1,6 @@
-"""SIGINT and SIGTERM: the first asks a run to stop at its next evaluation, the second ends the program at once.
+"""SIGINT and SIGTERM: the first asks a run to stop after its cycle, the second ends the program at once.
 
-Python runs signal handlers between bytecodes only, and a compiled epoch is one long call. So a thread reads
+Python runs signal handlers between bytecodes only, and compiled cycles are one long call. So a thread reads
 the signals from the wake-up pipe that Python's C handler fills at once.
 """
 
@@ -70,4 +70,4 @@ class Interruption:
                 os.write(2, b"\x1b[?25h\nstopped at once\n" if os.isatty(2) else b"stopped at once\n")
                 os._exit(128 + number)
             self.number, first = number, now
-            self._notify("stopping after this epoch and its evaluation; the same signal again stops at once")
+            self._notify("stopping after this cycle and a checkpoint; the same signal again stops at once")

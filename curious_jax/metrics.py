@@ -46,9 +46,9 @@ class JsonLines:
 class Curves:
     """curves.png, drawn anew as often as keeps drawing under about 2 % of the run, and at the end."""
 
-    def __init__(self, path: Path, title: str, share: float = 0.02):
+    def __init__(self, path: Path, title: str, share: float = 0.02, earlier: Sequence[Row] = ()):
         self._path, self._title, self._share = path, title, share
-        self._rows: list[Row] = []
+        self._rows = list(earlier)  # of the run before it was resumed
         self._stale = False
         self._next = 0.0
 
@@ -91,13 +91,17 @@ class TensorBoard:
         self._writer.close()
 
 
-def tensorboard(folder: Path) -> TensorBoard | None:
-    """A TensorBoard sink below a run's folder, or None when no writer is installed."""
+def tensorboard(folder: Path, after: int | None = None) -> TensorBoard | None:
+    """A TensorBoard sink below a run's folder, or None when no writer is installed.
+
+    Args:
+      after: the episodes from which the run goes on; what stands there beyond them is hidden.
+    """
     logdir = str(folder / TENSORBOARD)
     try:
         from tensorboardX import SummaryWriter
 
-        return TensorBoard(SummaryWriter(logdir))
+        return TensorBoard(SummaryWriter(logdir, purge_step=None if after is None else after + 1))
     except ImportError:
         pass
     try:

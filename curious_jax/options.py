@@ -28,6 +28,7 @@ GROUP_TITLES = {
     "normalizer": "input normalisation",
     "ddpg": "DDPG",
     "network": "networks",
+    "checkpoint": "checkpoints",
 }
 
 
@@ -114,13 +115,14 @@ def _defaults(name: str) -> str:
         values[preset] = getattr(getattr(config, group) if group else config, name)
     if name == "preset":
         return "auto"
-    shown = {preset: _show(value) for preset, value in values.items()}
+    shown = {preset: show(value) for preset, value in values.items()}
     if len(set(shown.values())) == 1:
         return next(iter(shown.values()))
     return ", ".join(f"{preset} {value}" for preset, value in shown.items())
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """A setting's value as it is typed."""
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, bool):

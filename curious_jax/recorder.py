@@ -1,27 +1,42 @@
-"""What happens at every evaluation of a run: sinks, policy exports, and signals that ask it to stop."""
+"""What happens on the way of a run: sinks, policy exports, checkpoints, and signals that ask it to stop."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from curious_jax import checkpoint, fit, interruption, metrics, program, runfolder, terminal, trainer
+from curious_jax import checkpoint, fit, interruption, metrics, program, runfolder, saver, terminal, trainer
 from curious_jax.config import TrainConfig
 
 
 class Recorder:
-    """Takes fit's reports to the sinks and the policy exports; stops the run when a signal asks for it."""
+    """Takes fit's reports to the sinks and the policy exports, and saves; stops the run when a signal asks for it.
 
-    def __init__(self, config: TrainConfig, env: Any, folder: runfolder.RunFolder):
+    Args:
+      earlier: the rows of a run that goes on.
+      best: its best mean success so far; -1 for none.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        env: Any,
+        folder: runfolder.RunFolder,
+        earlier: Sequence[metrics.Row] = (),
+        best: float = -1.0,
+    ):
         name = title(config, env)
         self.view = terminal.TerminalView(name, config.schedule.cycles * config.schedule.num_envs)
-        found = metrics.tensorboard(folder.path)
+        found = metrics.tensorboard(folder.path, earlier[-1]["episodes"] if earlier else None)
         self._sinks: list[metrics.Sink] = [
             metrics.JsonLines(folder),
-            metrics.Curves(folder.path / runfolder.CURVES, name),
+            metrics.Curves(folder.path / runfolder.CURVES, name, earlier=earlier),
             *([found] if found else []),
             self.view,
         ]
-        self._config, self._exports = config, folder.path / runfolder.CHECKPOINTS
+        self._config, self._checkpoints = config, folder.path / runfolder.CHECKPOINTS
         self._signals = interruption.Interruption(self.view.note)
-        self._best = -1.0
+        self._saver = saver.Saver(self._checkpoints, config, env, self.view.note)
+        self._best = best
+        self.problem: str | None = None  # why the last checkpoint is not there
 
     def __enter__(self) -> "Recorder":
         self._signals.__enter__()
@@ -29,29 +44,53 @@ class Recorder:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self._saver.close()
         for sink in reversed(self._sinks):
             sink.close()
         self._signals.__exit__(*error)
 
-    def evaluated(self, report: fit.Report) -> bool:
-        """fit's callback: records one evaluation; True ends the run."""
+    def evaluated(self, report: fit.Report) -> None:
+        """fit's callback: records one evaluation."""
         for sink in self._sinks:
             sink.evaluation(report.metrics)
-        if report.status != "diverged":  # the last good policy stays
-            self._export(report)
-        return self._signals.requested
-
-    def _export(self, report: fit.Report) -> None:
+        if report.status == "diverged":  # the last good policy stays
+            return
         success = [row["eval/success"] for row in report.metrics]
-        info = {"episodes": report.metrics[0]["episodes"], "mean_success": runfolder.plain(success)}
-        policy = trainer.policy(report.state)
-        checkpoint.save(self._exports / checkpoint.LAST, policy, self._config, info)
-        if (mean := sum(success) / len(success)) >= self._best:
-            self._best = mean
-            checkpoint.save(self._exports / checkpoint.BEST, policy, self._config, info)
+        mean = sum(success) / len(success)
+        names = (checkpoint.LAST, checkpoint.BEST) if mean >= self._best else (checkpoint.LAST,)
+        self._best = max(self._best, mean)
+        self._export(report.state, names, int(report.metrics[0]["episodes"]), runfolder.plain(success))
+
+    def between(self, moment: fit.Moment, status: str) -> bool:
+        """fit's other callback: saves when it is time, at the end and on a signal; True ends the run."""
+        stop = self._signals.requested
+        try:
+            if status == "diverged":
+                path = self._saver.dump(moment)
+                self.view.note(f"losses or parameters are no longer finite; the state is kept in {path}")
+            elif stop or status != "running":
+                self._saver.finish(moment, self._best)
+            elif self._saver.due(moment):
+                self._saver.start(moment, self._best)
+        except (OSError, ValueError, saver.SaveError) as error:
+            self.problem = str(error)
+        if stop and status == "running":  # there was no evaluation
+            episodes = moment.progress.cycles * self._config.schedule.num_envs
+            self._export(moment.state, (checkpoint.LAST,), episodes, None)
+        return stop
+
+    def _export(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
+        info = {"episodes": episodes, "mean_success": success}
+        try:
+            for name in names:
+                checkpoint.save(self._checkpoints / name, trainer.policy(state), self._config, info)
+        except Exception as error:  # a full disk, in orbax's many words: the run is worth more
+            self.view.note(f"{self._checkpoints}: the policy could not be written ({saver.reason(error)})")
 
     def exit_status(self, status: str) -> int:
         """The program's exit status for a run's status."""
+        if self.problem and status != "diverged":
+            return program.FAILED
         if status == "interrupted":
             return self._signals.exit_status
         return program.DIVERGED if status == "diverged" else program.DONE

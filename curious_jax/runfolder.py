@@ -4,6 +4,7 @@ A folder belongs to one run: it is claimed by creating config.json exclusively, 
 second, or with the same --out, never share one.
 """
 
+import fcntl
 import json
 import math
 import os
@@ -88,11 +89,43 @@ def default_name(config: TrainConfig, now: float) -> str:
 
 
 class RunFolder:
-    """The files of one run. Made by `claim`; `path` is the folder."""
+    """The files of one run, held by one process. Made by `claim` or `reopen`; `path` is the folder."""
 
     def __init__(self, path: Path):
+        """Opens it.
+
+        Raises:
+          BlockingIOError: when another process holds it.
+        """
         self.path = path
         self._metrics = open(path / METRICS, "a")
+        try:
+            fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+        except OSError:
+            self._metrics.close()
+            raise
+
+    def go_on(self, config: TrainConfig, episodes: int) -> list[dict[str, Any]]:
+        """Makes the folder what it was after so many episodes; the rows of metrics.jsonl that stay.
+
+        Rows beyond them go, as does a summary; config.json takes the config.
+        """
+        rows, size = [], 0
+        for line in (self.path / METRICS).read_bytes().splitlines(keepends=True):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                break
+            if not line.endswith(b"\n") or row["episodes"] > episodes:
+                break
+            rows.append(row)
+            size += len(line)
+        self._metrics.truncate(size)
+        for scratch in self.path.glob(".*.json.*"):  # of a program that was killed
+            scratch.unlink(missing_ok=True)
+        write_json(self.path / CONFIG, configs.to_dict(config))
+        (self.path / SUMMARY).unlink(missing_ok=True)
+        return rows
 
     def write_rows(self, rows: list[dict[str, Any]]) -> None:
         """Appends one line per row to metrics.jsonl and hands them to the system at once."""
@@ -130,6 +163,20 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
         where = out if out is not None else root
         raise ConfigError(f"--out {where}: cannot be written ({error.strerror}); name another folder") from None
     return RunFolder(path)
+
+
+def reopen(path: str | Path) -> RunFolder:
+    """The folder of a run that is to go on; nothing in it changes yet.
+
+    Raises:
+      ConfigError: when another process is at work in it, or it cannot be written to.
+    """
+    try:
+        return RunFolder(Path(path))
+    except BlockingIOError:
+        raise ConfigError(f"--resume {path}: a program is at work in it; wait for its end, or stop it") from None
+    except OSError as error:
+        raise ConfigError(f"--resume {path}: cannot be written to ({error.strerror}); copy it elsewhere") from None
 
 
 def _new_folder(config: TrainConfig, root: Path) -> Path:

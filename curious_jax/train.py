@@ -3,9 +3,10 @@
     python -m curious_jax.train --modules reach,push,pnp,stack
     python -m curious_jax.train --modules reach --target-success 0.95 --seed 3
     python -m curious_jax.train --config runs/some-run/config.json --seed 4
+    python -m curious_jax.train --resume runs/some-run --episodes 300000
 
 Exit status: 0 done, 2 bad input (one line on standard error, nothing written), 3 diverged,
-130 or 143 interrupted and saved.
+130 or 143 interrupted and saved, 1 when the disk or a physics buffer failed.
 """
 
 import sys
@@ -15,15 +16,20 @@ from typing import Any
 import curious_jax
 from curious_jax import config as configs
 from curious_jax import options, program, runfolder
-from curious_jax.config import TrainConfig
+from curious_jax.config import ConfigError, TrainConfig
 
 Row = dict[str, Any]
 
 
 def parser() -> options.Parser:
-    """The command line: the config's settings and --out."""
+    """The command line: the config's settings, --out and --resume."""
     result = options.Parser("train", "Trains CURIOUS (or M-UVFA) on modular goals and leaves a run folder.")
     result.add_argument("--out", metavar="DIR", help="the run's folder [default: runs/TIME-ALGORITHM-MODULES-SEED]")
+    result.add_argument(
+        "--resume",
+        metavar="DIR",
+        help="go on with the run in this folder from its last checkpoint; of the settings only --episodes may change",
+    )
     options.add_settings(result)
     return result
 
@@ -34,28 +40,76 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _train(arguments: options.Arguments) -> int:
-    out = arguments.rest.get("out")
-    runfolder.check(out)
+    out, resumed = arguments.rest.get("out"), arguments.rest.get("resume")
+    if resumed is None:
+        runfolder.check(out)
+    elif out is not None:
+        raise ConfigError(f"--out {out}: a resumed run stays in its folder; leave one of --out and --resume out")
     import jax
 
-    from curious_jax import curves, memory
-    from curious_jax.fit import OverflowedBuffers, fit
+    from curious_jax import memory
     from curious_jax.recorder import Recorder
 
+    if resumed is not None:
+        return _resume(resumed, arguments.settings)
     config = configs.make_config(jax.default_backend(), **arguments.settings)
     env = program.make_env(config)
     memory_line = memory.check(config, env)
     folder = runfolder.claim(config, out)
     recorder = Recorder(config, env, folder)
     recorder.view.note(f"{memory_line}\nrun folder: {folder.path}")
+    return _run(config, env, folder, recorder)
+
+
+def _resume(run: str, settings: dict[str, Any]) -> int:
+    """Goes on with a run from its last checkpoint."""
+    from curious_jax import memory, resume, saver
+    from curious_jax.recorder import Recorder
+
+    resume.find(run)
+    folder = runfolder.reopen(run)
+    found = resume.find(run)  # now that nobody else can replace it
+    config = resume.asked(found, settings)
+    env = program.make_env(config)
+    memory_line = memory.check(config, env)
+    moment = resume.load(found, config, env)
+    saver.clean(found.path.parent)
+    earlier = folder.go_on(config, found.episodes)
+    recorder = Recorder(config, env, folder, earlier, found.info["best"])
+    recorder.view.note(f"{memory_line}\nrun folder: {folder.path}, from {found.path.name}{_hint(found, config, env)}")
+    return _run(config, env, folder, recorder, moment)
+
+
+def _hint(found: Any, config: TrainConfig, env: Any) -> str:
+    """What the user of a resumed run should know."""
+    hint = ""
+    if found.info["physics"] != env.physics_name:
+        hint = f"\nphysics was {found.info['physics']} and is {env.physics_name} now: the run goes on, but not exactly"
+    if found.episodes >= config.schedule.episodes:
+        hint += f"\nall {config.schedule.episodes:,} episodes are done: --episodes N goes further"
+    return hint
+
+
+def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
+    """Trains, from the beginning or a checkpoint's moment, and says how it went."""
+    from curious_jax import curves
+    from curious_jax.fit import OverflowedBuffers, fit
+
     try:
         with recorder:
-            _, history = fit(config, env, recorder.evaluated)
+            _, history = fit(config, env, recorder.evaluated, recorder.between, start)
             folder.write_summary(summary(config, env, history))
     except OverflowedBuffers as error:
         return program.fail(str(error), program.FAILED)
+    except OSError as error:
+        advice = f"make room there, then go on with --resume {folder.path}"
+        return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     print(curves.small_plot(runfolder.read_rows(folder.path)))
     print(f"{history.status}: {_success_line(history)}\ncurves: {folder.path / runfolder.CURVES}")
+    if history.status == "interrupted":
+        print(f"go on with: python -m curious_jax.train --resume {folder.path}")
+    if recorder.problem:
+        program.fail(recorder.problem, program.FAILED)
     return recorder.exit_status(history.status)
 
 

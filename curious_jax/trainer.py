@@ -29,7 +29,7 @@ class TrainState:
 
 @struct.dataclass
 class CycleMetrics:
-    """What one cycle reports; losses are means over its updates."""
+    """What one cycle reports, losses as means over its updates; or the sums of that over cycles."""
 
     critic_loss: jax.Array  # []
     actor_loss: jax.Array  # []
@@ -177,30 +177,45 @@ def _networks_view(run: Setup, statistics: normalizer.NormalizerState, batch: Tr
     )
 
 
-def train_epoch(run: Setup, state: TrainState, cycles: jax.Array) -> tuple[TrainState, CycleMetrics]:
-    """`cycles` cycles (a traced number: epochs of any length share one program) for all seeds.
+def no_metrics(config: TrainConfig) -> CycleMetrics:
+    """The sums over no cycles at all, with a leading axis S for several seeds."""
+    shape = (config.num_seeds,) if config.num_seeds > 1 else ()
+    return CycleMetrics(*(jnp.zeros(shape),) * 3, *(jnp.zeros(shape, jnp.int32),) * 2)
 
+
+def train_epoch(
+    run: Setup, state: TrainState, total: CycleMetrics, cycles: jax.Array
+) -> tuple[TrainState, CycleMetrics]:
+    """`cycles` cycles (a traced number: any number shares one program) for all seeds.
+
+    Args:
+      total: the sums over the epoch's cycles so far. They are carried on one cycle at a time, so an epoch run in
+        slices gives the same bits as one run whole.
     Returns:
-      The new state and the metrics: means of losses, sums of counts, with a leading axis S for several seeds.
+      The new state and the sums with these cycles added.
     """
     cycle = functools.partial(train_cycle, run)
-    several = run.config.num_seeds > 1
-    cycle = jax.vmap(cycle) if several else cycle
-    shape = (run.config.num_seeds,) if several else ()
-    zeros = CycleMetrics(*(jnp.zeros(shape),) * 3, *(jnp.zeros(shape, jnp.int32),) * 2)
+    cycle = jax.vmap(cycle) if run.config.num_seeds > 1 else cycle
 
     def body(_, carry):
         state, total = carry
         state, metrics = cycle(state)
         return state, jax.tree.map(jnp.add, total, metrics)
 
-    state, total = jax.lax.fori_loop(0, cycles, body, (state, zeros))
-    scale = 1.0 / jnp.maximum(cycles, 1)
-    return state, total.replace(
-        critic_loss=total.critic_loss * scale, actor_loss=total.actor_loss * scale, q_mean=total.q_mean * scale
-    )
+    return jax.lax.fori_loop(0, cycles, body, (state, total))
 
 
 def compiled_epoch(run: Setup, state: TrainState) -> Any:
-    """train_epoch compiled ahead of time for this state, which it takes over (donated): (state, cycles) -> ..."""
-    return jax.jit(functools.partial(train_epoch, run), donate_argnums=0).lower(state, jnp.int32(1)).compile()
+    """train_epoch compiled ahead of time: (state, total, cycles) -> (state, total); the state is donated.
+
+    Args:
+      state: a state of the run's shapes, or those shapes (jax.eval_shape).
+    """
+    epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0)
+    return epoch.lower(state, no_metrics(run.config), jnp.int32(1)).compile()
+
+
+def finite(state: TrainState, total: CycleMetrics) -> jax.Array:
+    """[]: are losses and all that the learner holds (parameters, targets, moments) finite?"""
+    numbers = [x for x in jax.tree.leaves(state.learner) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in (*numbers, total.critic_loss, total.actor_loss)]))

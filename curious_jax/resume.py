@@ -1,0 +1,151 @@
+"""The way back into a run: its last checkpoint (saver.py), what may change, and the state itself."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import curious_jax
+from curious_jax import config as configs
+from curious_jax import fit, options, runfolder, saver, trainer
+from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.types import Env
+
+FREE = ("episodes", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint on disk, and the run it belongs to."""
+
+    run: Path
+    path: Path
+    config: TrainConfig  # what config.json of the run asks for
+    info: dict[str, Any]  # format, version, config, physics, key_impl, progress, best
+
+    @property
+    def episodes(self) -> int:
+        """Training episodes done, per seed."""
+        return self.info["progress"]["cycles"] * self.config.schedule.num_envs
+
+
+def find(run: str | Path) -> Found:
+    """The last checkpoint of a run.
+
+    Raises:
+      ConfigError: when the folder is missing, is no run's, holds no checkpoint, or one that cannot be used.
+    """
+    run = Path(run)
+    name = f"--resume {run}"
+    if not run.is_dir():
+        raise ConfigError(f"{name}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
+    if not (run / runfolder.CONFIG).is_file():
+        raise ConfigError(f"{name}: is not the folder of a run (no {runfolder.CONFIG} in it)")
+    kept = saver.states(run / runfolder.CHECKPOINTS)
+    if not kept:
+        raise ConfigError(
+            f"{name}: holds no checkpoint (no {runfolder.CHECKPOINTS}/{saver.PREFIX}*); "
+            f"begin it anew with --config {run / runfolder.CONFIG}"
+        )
+    try:
+        info = json.loads((kept[-1] / saver.INFO).read_text())
+        if (number := info["format"]) != saver.FORMAT:
+            advice = "install a newer one" if number > saver.FORMAT else "use the one that wrote it"
+            reads = f"curious_jax {curious_jax.__version__} reads {saver.FORMAT}"
+            raise ConfigError(f"{kept[-1]}: has format {number} and {reads}; {advice}")
+        fit.Progress(**info["progress"])
+        saved = configs.from_dict(info["config"])
+        config = configs.make_config(**options.read_config(run / runfolder.CONFIG))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--config", "--resume", 1)) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(f"{kept[-1]}: {saver.INFO} is missing or damaged{_instead(kept)}") from None
+    found = Found(run, kept[-1], config, info)
+    check_same(found.path, saved, config)
+    return found
+
+
+def _instead(kept: list[Path]) -> str:
+    return f"; remove it to go on from {kept[-2].name}" if len(kept) > 1 else ""
+
+
+def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
+    """Refuses to go on from a checkpoint of another run.
+
+    Raises:
+      ConfigError: naming the first setting that differs and both its values.
+    """
+    for name in configs.fields_by_name():
+        was, wanted = setting(saved, name), setting(asked, name)
+        if name not in FREE and was != wanted:
+            option = configs.option_name(name)
+            raise ConfigError(
+                f"{option} {options.show(wanted)}: the checkpoint {path} has {options.show(was)}; "
+                f"ask for that, or begin a new run"
+            )
+
+
+def setting(config: TrainConfig, name: str) -> Any:
+    """A setting by its flat name."""
+    group, _ = configs.fields_by_name()[name]
+    return getattr(getattr(config, group) if group else config, name)
+
+
+def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
+    """The config to go on with: the run's, with more episodes when those are given.
+
+    Args:
+      settings: flat, as given on the command line.
+    Raises:
+      ConfigError: when another setting is to change, or fewer episodes are asked for than are done.
+    """
+    for name, value in settings.items():
+        was = setting(found.config, name)
+        if name != "episodes" and value != was:
+            raise ConfigError(
+                f"{configs.option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
+                f"and --resume changes nothing but --episodes; leave it out, or begin a new run"
+            )
+    if "episodes" not in settings:
+        return found.config
+    schedule = dataclasses.replace(found.config.schedule, episodes=settings["episodes"])
+    config = dataclasses.replace(found.config, schedule=schedule)
+    if schedule.cycles < found.info["progress"]["cycles"]:
+        raise ConfigError(f"--episodes {schedule.episodes}: {found.run} has done {found.episodes}; give more")
+    return config
+
+
+def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
+    """The moment a checkpoint holds, on the default device, with the types and structure that a run has.
+
+    Raises:
+      ConfigError: when it belongs to another run than config's, or its files are damaged.
+    """
+    import orbax.checkpoint as ocp
+
+    check_same(found.path, configs.from_dict(found.info["config"]), config)
+    impl = str(jax.random.key_impl(jax.random.key(0)))
+    if found.info["key_impl"] != impl:
+        raise ConfigError(
+            f"{found.path}: has {found.info['key_impl']} random keys and this JAX makes {impl}; "
+            f"set JAX_DEFAULT_PRNG_IMPL={found.info['key_impl']}"
+        )
+    like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": trainer.no_metrics(config)})
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+    def target(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        x = jax.eval_shape(jax.random.key_data, x) if saver.is_key(x) else x
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device)
+
+    try:
+        with ocp.StandardCheckpointer() as checkpointer:
+            tree = checkpointer.restore((found.path / saver.STATE).absolute(), jax.tree.map(target, like))
+    except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
+        instead = _instead(saver.states(found.path.parent))
+        raise ConfigError(f"{found.path}: cannot be read ({saver.reason(error)}){instead}") from None
+    tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if saver.is_key(as_was) else x, tree, like)
+    return fit.Moment(tree["state"], tree["total"], fit.Progress(**found.info["progress"]))

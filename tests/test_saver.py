@@ -1,0 +1,167 @@
+"""When checkpoints are written, how many stay, and what is left when writing fails."""
+
+import dataclasses
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from curious_jax import config as configs
+from curious_jax import fit, program, saver, train, trainer
+
+ROOT = Path(__file__).parent.parent
+
+
+def make(tmp_path, **settings):
+    """(saver, its folder, a list of notes, moment(cycles)) of a run of 4 environments."""
+    small = dict(world="point", modules=("reach", "push"), num_envs=4, capacity=8, hidden_size=8, hidden_layers=1)
+    config = configs.make_config(**{**small, **settings})
+    env = program.make_env(config)
+    state, total, notes = trainer.init(config, env), trainer.no_metrics(config), []
+
+    def moment(cycles):
+        return fit.Moment(state, total, fit.Progress(cycles, [0], [None], 1.0, 2.0, 3.0, 0.5))
+
+    folder = tmp_path / "run" / "checkpoints"
+    return saver.Saver(folder, config, env, notes.append), folder, notes, moment
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_the_first_cycles_then_minutes_or_episodes(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(saver.time, "monotonic", lambda: now[0])
+    kept, _, _, moment = make(tmp_path, checkpoint_minutes=2, checkpoint_episodes=40)
+    assert kept.due(moment(1))
+    kept.start(moment(1), 0.5)
+    kept.close()
+    assert not kept.due(moment(10)) and kept.due(moment(11))
+    now[0] = 119.0
+    assert not kept.due(moment(2))
+    now[0] = 120.0
+    assert kept.due(moment(2))
+
+
+def test_minutes_can_be_switched_off(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(saver.time, "monotonic", lambda: now[0])
+    kept, _, _, moment = make(tmp_path, checkpoint_minutes=0)
+    kept.finish(moment(1), 0.5)
+    now[0] = 1e9
+    assert not kept.due(moment(1000))
+
+
+def test_no_second_one_while_one_is_written(tmp_path, monkeypatch):
+    kept, folder, _, moment = make(tmp_path, checkpoint_episodes=1)
+    write = saver.write
+    monkeypatch.setattr(saver, "write", lambda *args: (time.sleep(0.5), write(*args)))
+    kept.start(moment(1), 0.5)
+    assert not kept.due(moment(9))
+    kept.close()
+    assert kept.due(moment(9)) and names(folder) == ["state-80"]
+
+
+@pytest.mark.parametrize("keep, left", [(1, ["state-480"]), (2, ["state-240", "state-480"])])
+def test_the_last_ones_stay(tmp_path, keep, left):
+    kept, folder, _, moment = make(tmp_path, keep_checkpoints=keep)
+    for cycles in (1, 3, 6):
+        kept.finish(moment(cycles), 0.5)
+    assert names(folder) == left
+    info = json.loads((folder / "state-480" / "run.json").read_text())
+    assert (info["format"], info["best"], info["progress"]["cycles"]) == (saver.FORMAT, 0.5, 6)
+
+
+def test_what_is_written_is_the_state_at_that_time(tmp_path):
+    x = jnp.arange(4.0)
+    tree = saver.to_host({"x": x, "key": jax.random.key(3)})
+    jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    np.testing.assert_array_equal(tree["x"], np.arange(4.0))
+    np.testing.assert_array_equal(tree["key"], [0, 3])
+
+
+def full_disk(*args):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    kept, folder, notes, moment = make(tmp_path)
+    kept.finish(moment(1), 0.5)
+    monkeypatch.setattr(saver.runfolder, "write_json", full_disk)
+    kept.start(moment(2), 0.5)
+    kept.close()
+    assert len(notes) == 1 and "No space left on device" in notes[0] and "tries again" in notes[0]
+    with pytest.raises(saver.SaveError, match="No space left on device.*--resume"):
+        kept.finish(moment(3), 0.5)
+    assert names(folder) == ["state-80"]
+
+
+def test_a_run_whose_last_checkpoint_fails_says_so(small, empty_folder, monkeypatch, capsys):
+    monkeypatch.setattr(saver, "write", full_disk)
+    assert train.main([*small, "--distractors", "1", "--out", "run"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "No space left on device" in error and "--resume run" in error
+    assert json.loads((empty_folder / "run" / "summary.json").read_text())["status"] == "completed"
+
+
+def test_debris_is_no_checkpoint_and_goes(tmp_path):
+    kept, folder, _, moment = make(tmp_path)
+    kept.finish(moment(1), 0.5)
+    for name in (".state-160.new", ".state-40.old", ".diverged.new"):
+        (folder / name).mkdir()
+    assert [p.name for p in saver.states(folder)] == ["state-80"]
+    saver.clean(folder)
+    assert names(folder) == ["state-80"]
+
+
+def test_steps_beyond_int32_name_a_checkpoint(tmp_path):
+    kept, folder, _, moment = make(tmp_path)
+    kept.finish(moment(26_843_545), 0.5)  # 4 environments, 20 steps each
+    kept.finish(moment(26_843_546), 0.5)
+    assert names(folder) == ["state-2147483680"]
+
+
+def test_not_finite_names_the_arrays(tmp_path):
+    _, _, _, moment = make(tmp_path)
+    learner = moment(1).state.learner
+    assert saver.not_finite(moment(1).state) == []
+    broken = learner.replace(actor=jax.tree.map(lambda x: x * jnp.inf, learner.actor))
+    found = saver.not_finite(moment(1).state.replace(learner=broken))
+    assert found and all(name.startswith(".actor") for name in found)
+    assert not trainer.finite(dataclasses.replace(moment(1)).state.replace(learner=broken), moment(1).total)
+
+
+@pytest.mark.slow
+def test_kills_at_any_moment_never_cost_the_run(small, tmp_path):
+    """SIGKILL, SIGINT and SIGTERM at random moments, most of them while a checkpoint is written."""
+    options = [*small, "--distractors", "1", "--episodes", "4000", "--checkpoint-episodes", "4"]
+    command = [sys.executable, "-m", "curious_jax.train"]
+    assert subprocess.run([*command, *options, "--out", str(tmp_path / "a")], cwd=ROOT).returncode == 0
+    run, random = tmp_path / "b", np.random.default_rng(0)
+    more = [*options, "--out", str(run)]
+    for number in [signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGTERM] * 3:
+        process = subprocess.Popen([*command, *more], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        before = saver.states(run / "checkpoints")
+        while process.poll() is None and saver.states(run / "checkpoints") == before:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.5))
+        process.send_signal(number)
+        status, error = process.wait(120), process.stderr.read()
+        assert status in (0, -signal.SIGKILL, 130, 143), error
+        more = ["--resume", str(run)]
+    assert subprocess.run([*command, *more], cwd=ROOT).returncode == 0
+    from test_resume import assert_same_run
+
+    configs_same = json.loads((run / "config.json").read_text()) == json.loads((tmp_path / "a/config.json").read_text())
+    assert configs_same
+    assert_same_run(tmp_path / "a", run)

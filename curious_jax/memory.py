@@ -27,6 +27,7 @@ class Need:
     hidden_size: int  # actor and critic: weights, targets, Adam moments, gradients
     updates_per_cycle: int  # their random keys
     window: int  # self-evaluation results
+    checkpoint_minutes: int  # on a CPU: a copy of the store while a checkpoint is written
 
     @property
     def total(self) -> int:
@@ -55,6 +56,7 @@ def need(config: TrainConfig, env: Any) -> Need:
         hidden_size=4 * 2 * 5 * weights,
         updates_per_cycle=16 * schedule.updates_per_cycle,
         window=16 * config.curriculum.window * modules.num_modules,
+        checkpoint_minutes=schedule.capacity * episode if jax.default_backend() == "cpu" else 0,
     )
     return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))
 
@@ -116,8 +118,8 @@ def _culprit(config: TrainConfig, needed: Need, room: float) -> tuple[str, int, 
     name = max(parts, key=lambda part: parts[part])
     group, _ = fields_by_name()[name]
     option, value = option_name(name), getattr(getattr(config, str(group)), name)
-    rest = needed.total - parts[name]
-    fits = int((room - rest) / parts[name] * value)
+    part = parts[name] + (parts["checkpoint_minutes"] if name == "capacity" else 0)
+    fits = int((room - needed.total + part) / part * value)
     advice = f"{option} to {fits} or less" if fits >= 1 and name == "capacity" else option
     if config.num_seeds > 1:
         advice += f", or --num-seeds (now {config.num_seeds})"

@@ -69,11 +69,14 @@ class Recorder:
                 path = self._saver.dump(moment)
                 self.view.note(f"losses or parameters are no longer finite; the state is kept in {path}")
             elif stop or status != "running":
+                self.problem = None
                 self._saver.finish(moment, self._best)
             elif self._saver.due(moment):
                 self._saver.start(moment, self._best)
-        except (OSError, ValueError, saver.SaveError) as error:
+        except saver.SaveError as error:
             self.problem = str(error)
+        except Exception as error:  # no memory for the copy, no room for the dump
+            self.problem = f"{self._checkpoints}: the state could not be saved ({saver.reason(error)})"
         if stop and status == "running":  # there was no evaluation
             episodes = moment.progress.cycles * self._config.schedule.num_envs
             self._export(moment.state, (checkpoint.LAST,), episodes, None)

@@ -141,6 +141,44 @@ def test_not_finite_names_the_arrays(tmp_path):
     assert not trainer.finite(dataclasses.replace(moment(1)).state.replace(learner=broken), moment(1).total)
 
 
+WRITING = """
+import itertools, sys, numpy as np
+from pathlib import Path
+from curious_jax import saver
+for number in itertools.count(1):
+    tree = {"x": np.full((1000, 1000), float(number)), "y": [np.full(100, number)] * 20}
+    print(number, flush=True)
+    saver.write(Path(sys.argv[1]) / f"state-{number}", tree, {"number": number})
+    for old in saver.states(Path(sys.argv[1]))[:-1]:
+        saver._remove(old)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_while_writing_leaves_a_whole_checkpoint(tmp_path):
+    import orbax.checkpoint as ocp
+
+    random = np.random.default_rng(1)
+    for attempt in range(5):
+        folder = tmp_path / str(attempt)
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITING, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        while int(process.stdout.readline()) < 3:
+            pass
+        time.sleep(random.uniform(0, 0.3))
+        process.kill()
+        process.wait()
+        saver.clean(folder)
+        assert names(folder) == [p.name for p in saver.states(folder)]
+        last = saver.states(folder)[-1]
+        number = json.loads((last / "run.json").read_text())["number"]
+        with ocp.StandardCheckpointer() as checkpointer:
+            tree = checkpointer.restore(last / "state")
+        assert last.name == f"state-{number}" and number >= 2
+        assert np.all(tree["x"] == number) and all(np.all(y == number) for y in tree["y"])
+
+
 @pytest.mark.slow
 def test_kills_at_any_moment_never_cost_the_run(small, tmp_path):
     """SIGKILL, SIGINT and SIGTERM at random moments, most of them while a checkpoint is written."""

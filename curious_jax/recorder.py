@@ -11,7 +11,7 @@ class Recorder:
     """Takes fit's reports to the sinks and the policy exports, and saves; stops the run when a signal asks for it.
 
     Args:
-      earlier: the rows of a run that goes on.
+      earlier: the rows of a run that goes on; None for a new run.
       best: its best mean success so far; -1 for none.
     """
 
@@ -20,15 +20,17 @@ class Recorder:
         config: TrainConfig,
         env: Any,
         folder: runfolder.RunFolder,
-        earlier: Sequence[metrics.Row] = (),
+        earlier: Sequence[metrics.Row] | None = None,
         best: float = -1.0,
     ):
         name = title(config, env)
         self.view = terminal.TerminalView(name, config.schedule.cycles * config.schedule.num_envs)
-        found = metrics.tensorboard(folder.path, earlier[-1]["episodes"] if earlier else None)
+        done = None if earlier is None else earlier[-1]["episodes"] if earlier else 0
+        found = metrics.tensorboard(folder.path, done)
+        self.view.begin_at(done or 0)
         self._sinks: list[metrics.Sink] = [
             metrics.JsonLines(folder),
-            metrics.Curves(folder.path / runfolder.CURVES, name, earlier=earlier),
+            metrics.Curves(folder.path / runfolder.CURVES, name, earlier=earlier or ()),
             *([found] if found else []),
             self.view,
         ]

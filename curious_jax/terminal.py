@@ -109,6 +109,11 @@ class TerminalView:
         self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=2)
         self._live.start()
 
+    def begin_at(self, episodes: int) -> None:
+        """So many episodes were done before: a run that goes on."""
+        if episodes:
+            self._clock.mark(episodes)
+
     def note(self, text: str) -> None:
         """A line of its own, above the live view."""
         self._console.print(text, soft_wrap=True, markup=False)

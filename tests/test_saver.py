@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import functools
 import json
 import os
 import signal
@@ -21,12 +22,21 @@ from curious_jax import fit, program, saver, train, trainer
 ROOT = Path(__file__).parent.parent
 
 
+SMALL_RUN = dict(world="point", modules=("reach", "push"), num_envs=4, capacity=8, hidden_size=8, hidden_layers=1)
+
+
+@functools.cache
+def beginning():
+    """(env, state, total) before the first cycle."""
+    config = configs.make_config(**SMALL_RUN)
+    env = program.make_env(config)
+    return env, trainer.init(config, env), trainer.no_metrics(config)
+
+
 def make(tmp_path, **settings):
     """(saver, its folder, a list of notes, moment(cycles)) of a run of 4 environments."""
-    small = dict(world="point", modules=("reach", "push"), num_envs=4, capacity=8, hidden_size=8, hidden_layers=1)
-    config = configs.make_config(**{**small, **settings})
-    env = program.make_env(config)
-    state, total, notes = trainer.init(config, env), trainer.no_metrics(config), []
+    config, notes = configs.make_config(**SMALL_RUN, **settings), []
+    env, state, total = beginning()
 
     def moment(cycles):
         return fit.Moment(state, total, fit.Progress(cycles, [0], [None], 1.0, 2.0, 3.0, 0.5))

@@ -5,13 +5,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 import curious_jax
 from curious_jax import config as configs
-from curious_jax import fit, options, runfolder, saver, trainer
+from curious_jax import fit, memory, options, program, runfolder, saver, trainer
 from curious_jax.config import ConfigError, TrainConfig
 from curious_jax.types import Env
 
@@ -31,6 +31,47 @@ class Found:
     def episodes(self) -> int:
         """Training episodes done, per seed."""
         return self.info["progress"]["cycles"] * self.config.schedule.num_envs
+
+
+class Reopened(NamedTuple):
+    """A run that is about to go on."""
+
+    found: Found
+    config: TrainConfig
+    env: Any
+    folder: runfolder.RunFolder
+    earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
+    moment: fit.Moment
+    notes: str  # what its user should know
+
+
+def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
+    """Takes a run's folder over and loads its last checkpoint; nothing is changed before all of it is known to fit.
+
+    Args:
+      settings: flat, as given on the command line.
+    Raises:
+      ConfigError: when the run cannot go on, or not so.
+    """
+    find(run)
+    folder = runfolder.reopen(run)
+    try:
+        found = find(run)  # now that nobody else can replace it
+        config = asked(found, settings)
+        env = program.make_env(config)
+        memory_line = memory.check(config, env)
+        moment = load(found, config, env)
+        saver.clean(found.path.parent)
+        earlier = folder.go_on(config, found.episodes)
+    except BaseException:
+        folder.close()
+        raise
+    notes = [memory_line, f"run folder: {found.run}, from {found.path.name}"]
+    if found.info["physics"] != env.physics_name:
+        notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run goes on, but not exactly")
+    if found.episodes >= config.schedule.episodes:
+        notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
+    return Reopened(found, config, env, folder, earlier, moment, "\n".join(notes))
 
 
 def find(run: str | Path) -> Found:

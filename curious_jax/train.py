@@ -63,31 +63,13 @@ def _train(arguments: options.Arguments) -> int:
 
 def _resume(run: str, settings: dict[str, Any]) -> int:
     """Goes on with a run from its last checkpoint."""
-    from curious_jax import memory, resume, saver
+    from curious_jax import resume
     from curious_jax.recorder import Recorder
 
-    resume.find(run)
-    folder = runfolder.reopen(run)
-    found = resume.find(run)  # now that nobody else can replace it
-    config = resume.asked(found, settings)
-    env = program.make_env(config)
-    memory_line = memory.check(config, env)
-    moment = resume.load(found, config, env)
-    saver.clean(found.path.parent)
-    earlier = folder.go_on(config, found.episodes)
+    found, config, env, folder, earlier, moment, notes = resume.reopen(run, settings)
     recorder = Recorder(config, env, folder, earlier, found.info["best"])
-    recorder.view.note(f"{memory_line}\nrun folder: {folder.path}, from {found.path.name}{_hint(found, config, env)}")
+    recorder.view.note(notes)
     return _run(config, env, folder, recorder, moment)
-
-
-def _hint(found: Any, config: TrainConfig, env: Any) -> str:
-    """What the user of a resumed run should know."""
-    hint = ""
-    if found.info["physics"] != env.physics_name:
-        hint = f"\nphysics was {found.info['physics']} and is {env.physics_name} now: the run goes on, but not exactly"
-    if found.episodes >= config.schedule.episodes:
-        hint += f"\nall {config.schedule.episodes:,} episodes are done: --episodes N goes further"
-    return hint
 
 
 def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:

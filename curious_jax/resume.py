@@ -63,8 +63,10 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         moment = load(found, config, env)
         saver.clean(found.path.parent)
         earlier = folder.go_on(config, found.episodes)
-    except BaseException:
+    except BaseException as error:
         folder.close()
+        if isinstance(error, OSError):
+            raise ConfigError(f"--resume {run}: cannot be written to ({error.strerror}); make room there") from None
         raise
     notes = [memory_line, f"run folder: {found.run}, from {found.path.name}"]
     if found.info["physics"] != env.physics_name:

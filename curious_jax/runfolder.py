@@ -120,10 +120,10 @@ class RunFolder:
                 break
             rows.append(row)
             size += len(line)
-        self._metrics.truncate(size)
         for scratch in self.path.glob(".*.json.*"):  # of a program that was killed
             scratch.unlink(missing_ok=True)
         write_json(self.path / CONFIG, configs.to_dict(config))
+        self._metrics.truncate(size)
         (self.path / SUMMARY).unlink(missing_ok=True)
         return rows
 

@@ -95,3 +95,27 @@ def test_rows_are_on_disk_at_once_and_a_cut_line_is_left_out(tmp_path):
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write('{"episodes": 2')
     assert len(runfolder.read_rows(tmp_path)) == 2
+
+
+def test_going_on_drops_what_is_beyond_and_keeps_the_rest(tmp_path):
+    folder = runfolder.claim(CONFIG, out=str(tmp_path))
+    folder.write_rows([{"episodes": e, "seed": s} for e in (8, 16, 24) for s in (0, 1)])
+    folder.write_summary({"status": "interrupted"})
+    folder.close()
+    (tmp_path / ".summary.json.77").write_text("{")
+    longer = configs.make_config(modules=("reach", "push"), seed=3, episodes=10**6)
+    again = runfolder.reopen(tmp_path)
+    kept = again.go_on(longer, 16)
+    assert [row["episodes"] for row in kept] == [8, 8, 16, 16]
+    again.write_rows([{"episodes": 32}])
+    assert [row["episodes"] for row in runfolder.read_rows(tmp_path)] == [8, 8, 16, 16, 32]
+    assert configs.from_dict(json.loads((tmp_path / "config.json").read_text())) == longer
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "metrics.jsonl"]
+
+
+def test_a_folder_in_use_is_not_reopened(tmp_path):
+    folder = runfolder.claim(CONFIG, out=str(tmp_path))
+    with pytest.raises(ConfigError, match="a program is at work in it"):
+        runfolder.reopen(tmp_path)
+    folder.close()
+    runfolder.reopen(tmp_path).close()

@@ -62,3 +62,9 @@ def test_a_cube_placed_at_rest_stays():
 def test_the_head_weighs_on_the_torso():
     # Torso, pan and tilt links of gymnasium-robotics' robot.xml.
     assert scene.build_model(0).body("torso_lift_link").mass[0] == pytest.approx(10.7796 + 2.2556 + 0.9087)
+
+
+def test_cubes_fall_freely_but_for_a_linear_damping():
+    model = scene.build_model(1)
+    np.testing.assert_array_equal(model.dof_damping[-6:], [c.CUBE_DAMPING] * 6)
+    assert not model.dof_dampingpoly.any()  # terms in higher powers of speed

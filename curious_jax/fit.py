@@ -11,14 +11,13 @@ import numpy as np
 
 from curious_jax import curriculum, evaluation, trainer
 from curious_jax.config import TrainConfig
+from curious_jax.rollout import OverflowedBuffers, check_overflow
 from curious_jax.types import Env
+
+__all__ = ["History", "OverflowedBuffers", "Report", "fit"]
 
 CONFIRM_EPISODES = 100  # per module, fresh ones, before a run stops at its target
 CONFIRM_STREAM = 0xC0F1
-
-
-class OverflowedBuffers(RuntimeError):
-    """A physics buffer ran out: contacts were dropped, so the run's results cannot be trusted."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def fit(config: TrainConfig, env: Env, callback: Callback | None = None) -> tupl
     Returns:
       (state, history), the state with a leading axis S when num_seeds > 1.
     Raises:
-      OverflowedBuffers: when physics dropped contacts.
+      OverflowedBuffers: when physics dropped contacts, in training or evaluation.
     """
     return _Loop(config, env, callback).run()
 
@@ -127,11 +126,7 @@ class _Loop:
 
     def _check(self, metrics: trainer.CycleMetrics) -> None:
         self.invalid += np.atleast_1d(np.asarray(metrics.invalid)).astype(np.int64)
-        if np.any(np.asarray(metrics.overflow)):
-            raise OverflowedBuffers(
-                "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or "
-                "njmax in envs/physics/mjx.py"
-            )
+        check_overflow(metrics.overflow)
 
     def _after_epoch(self, state: trainer.TrainState, metrics: trainer.CycleMetrics, cycles: int,
                      epoch_s: float) -> bool:

@@ -58,12 +58,14 @@ def achievable(env: Any) -> np.ndarray:
     return np.flatnonzero(env.modules.achievable).astype(np.int32)
 
 
-def batch_success(run: trainer.Setup, policy: trainer.Policy, key: jax.Array, module: jax.Array) -> jax.Array:
-    """One evaluation episode per entry of module [W] -> success [W]. An invalid episode is a failure."""
+def batch_success(
+    run: trainer.Setup, policy: trainer.Policy, key: jax.Array, module: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """One evaluation episode per entry of module [W] -> (success [W], overflow []). An invalid one is a failure."""
     exploring = jnp.zeros(module.shape, bool)
     acting = trainer.acting(run, policy)
-    episode, _ = rollout.collect(acting, run.env, run.config.exploration, key, module, exploring)
-    return episode.success
+    episode, overflow = rollout.collect(acting, run.env, run.config.exploration, key, module, exploring)
+    return episode.success, overflow
 
 
 Evaluator = Callable[[Any, Any, int], list[Result]]
@@ -75,6 +77,7 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     Returns:
       (policy, keys, episodes) -> one Result per seed, where policy and keys have a leading axis S when the
       run has several seeds, and at least `episodes` episodes are spread evenly over the achievable modules.
+      It raises rollout.OverflowedBuffers when physics dropped contacts.
     """
     several = run.config.num_seeds > 1
     run = run._replace(env=run.env.with_worlds(worlds * run.config.num_seeds))
@@ -87,7 +90,10 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     def evaluate(policy: Any, key: Any, episodes: int) -> list[Result]:
         chunks = -(-episodes // worlds)
         module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
-        success = np.stack([np.asarray(batch(policy, fold(key, c), jnp.asarray(module[c]))) for c in range(chunks)])
+        # One batch at a time: physics on the host is not asked twice at once.
+        batches = [jax.device_get(batch(policy, fold(key, c), jnp.asarray(module[c]))) for c in range(chunks)]
+        rollout.check_overflow([overflow for _, overflow in batches])
+        success = np.stack([solved for solved, _ in batches])
         if not several:
             success = success[:, None]
         return [_count(run.env.modules.names, ids, module, success[:, s]) for s in range(success.shape[1])]

@@ -11,15 +11,14 @@ import numpy as np
 
 from curious_jax import curriculum, evaluation, trainer
 from curious_jax.config import TrainConfig
+from curious_jax.rollout import OverflowedBuffers, check_overflow
 from curious_jax.types import Env
+
+__all__ = ["History", "Moment", "OverflowedBuffers", "Progress", "Report", "fit"]
 
 CONFIRM_EPISODES = 100  # per module, fresh ones, before a run stops at its target
 CONFIRM_STREAM = 0xC0F1
 SLICE_S = 1.0  # an epoch runs in calls of about so many seconds: a signal waits no longer, or for one cycle
-
-
-class OverflowedBuffers(RuntimeError):
-    """A physics buffer ran out: contacts were dropped, so the run's results cannot be trusted."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def fit(
     Returns:
       (state, history), the state with a leading axis S when num_seeds > 1.
     Raises:
-      OverflowedBuffers: when physics dropped contacts.
+      OverflowedBuffers: when physics dropped contacts, in training or evaluation.
     """
     return _Loop(config, env, callback, between).run(start)
 
@@ -188,11 +187,7 @@ class _Loop:
         self.epoch_s += seconds
         history.train_s += seconds
         history.cycles += cycles
-        if np.any(np.asarray(self.total.overflow)):
-            raise OverflowedBuffers(
-                "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or "
-                "njmax in envs/physics/mjx.py"
-            )
+        check_overflow(self.total.overflow)
 
     def _moment(self) -> Moment:
         history = self.history

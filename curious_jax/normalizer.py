@@ -85,7 +85,8 @@ def update(state: NormalizerState, modules: ModuleTable, episode: Episode, relev
     goals = jax.vmap(modules.goal_at)(episode.goal, episode.module, episode.obs[:, -1])  # [E, G]
     reached = relevant[:, jnp.asarray(modules.slot_module)] & episode.valid[:, None]  # [E, G]
     asked = modules.mask(episode.module) & episode.valid[:, None]  # [E, G]
-    samples = jnp.concatenate([outcomes.reshape(-1, outcomes.shape[-1]), goals])
+    flat = outcomes.shape[0] * outcomes.shape[1], outcomes.shape[2]  # not -1: G is 0 when no module has a goal
+    samples = jnp.concatenate([outcomes.reshape(flat), goals])
     weights = jnp.concatenate([
         jnp.repeat(reached, outcomes.shape[1], axis=0) * hindsight_probability,
         asked * outcomes.shape[1] * (1.0 - hindsight_probability),

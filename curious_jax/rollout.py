@@ -1,15 +1,34 @@
 """One batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from curious_jax.config import ExplorationConfig
 from curious_jax.types import Env, Episode
 
 Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """(obs [E, O], goal [E, G], module [E]) -> action [E, A]."""
+
+
+class OverflowedBuffers(RuntimeError):
+    """A physics buffer ran out: contacts were dropped, so the run's results cannot be trusted."""
+
+
+def check_overflow(overflow: Any) -> None:
+    """Stops a run whose episodes overflowed (any shape; on the host).
+
+    Raises:
+      OverflowedBuffers: saying what to change.
+    """
+    if np.any(np.asarray(overflow)):
+        raise OverflowedBuffers(
+            "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or njmax in "
+            "envs/physics/mjx.py"
+        )
 
 
 def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:

@@ -30,11 +30,14 @@ def tiny_config(**settings: Any) -> configs.TrainConfig:
 
 
 def probe_config(**settings: Any) -> configs.TrainConfig:
-    """A run that masters the probe's reach and push, in seconds and some 3,500 episodes."""
+    """A run that masters the probe's reach and push, in seconds and some 3,500 episodes.
+
+    Many self-evaluations and a short window, so that the curriculum is seen at work in so short a run.
+    """
     learns = {
         **dict(world="point", modules=("reach", "push"), distractors=1, preset="cpu", window=30),
         **dict(num_envs=32, updates_per_cycle=80, batch_size=128, capacity=8000, hidden_size=128, hidden_layers=2),
-        **dict(actor_lr=3e-3, critic_lr=3e-3),
+        **dict(actor_lr=3e-3, critic_lr=3e-3, self_evaluation=0.3),
     }
     return configs.make_config(**{**learns, **settings})
 

@@ -113,6 +113,13 @@ def test_goal_slots_see_what_is_asked_and_reached_and_nothing_else():
     np.testing.assert_allclose(state.goal.variance, [np.var([11, 12, 13, 100]), np.var([41, 42, 43, 200])], rtol=1e-5)
 
 
+def test_modules_without_goals_alone():
+    modules = ModuleTable((empty_module("high", 0),))
+    state = update(normalizer.init(1, 0), modules, episodes([[[1.0], [3.0]]], goal_size=0), np.array([[True]]))
+    np.testing.assert_allclose(state.obs.mean, 2.0)
+    assert state.goal.mean.shape == (0,)
+
+
 def test_a_stacks_goal_counts_where_its_cube_is():
     modules, layout = fetch_table("stack")
     obs = jnp.stack([fetch_obs(layout, cube2=(1.0 + i, 0.7, 0.42)) for i in range(3)])

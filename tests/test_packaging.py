@@ -1,6 +1,7 @@
 """Packaging: what the wheel holds, the pins, and a run from an installed wheel in another folder."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -50,8 +51,13 @@ def test_no_machine_paths_or_indexes_in_the_project_files():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)]
+    folder, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
+    for path in ROOT.iterdir():  # a copy: building leaves a build folder, whose old files enter later wheels
+        if path.is_dir() and (path / "__init__.py").is_file():
+            shutil.copytree(path, source / path.name)
+        elif path.suffix in (".toml", ".md") or path.name == "LICENSE":
+            shutil.copy(path, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     (path,) = folder.glob("curious_jax-*.whl")
     return path

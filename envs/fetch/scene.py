@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import mujoco
-import numpy as np
 
 from envs.fetch import constants as c
 
@@ -72,7 +71,7 @@ def _add_cube(spec: mujoco.MjSpec, k: int) -> None:
     start_y = c.TABLE_CENTRE[1] + 0.1 * k  # the environment's reset places cubes itself
     body = spec.worldbody.add_body(name=cube_name(k), pos=[c.TABLE_CENTRE[0], start_y, c.CUBE_REST_HEIGHT])
     joint = body.add_freejoint(name=f"{cube_name(k)}_joint")
-    joint.damping = np.full(np.shape(joint.damping), c.CUBE_DAMPING)
+    joint.damping[0] = c.CUBE_DAMPING  # the linear term; the others, of higher powers of speed, stay zero
     body.add_geom(
         name=cube_name(k),
         type=mujoco.mjtGeom.mjGEOM_BOX,

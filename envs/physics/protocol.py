@@ -12,7 +12,7 @@ import mujoco
 Array = jax.Array
 
 SUBSTEPS = 20  # physics steps in a control step
-_LIMIT = 1e6  # a world with a coordinate or speed beyond this has diverged
+_LIMIT = 1e3  # m, rad, m/s, rad/s; a world beyond this has diverged
 
 
 @flax.struct.dataclass

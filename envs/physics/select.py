@@ -38,7 +38,7 @@ def select(name: str, model: mujoco.MjModel, num_worlds: int) -> Physics:
         return WarpPhysics.create(model, num_worlds)
     from envs.physics.mjx import MjxPhysics
 
-    return MjxPhysics.create(model, impl=name, num_worlds=num_worlds)
+    return MjxPhysics.create(model)
 
 
 def _for_platform(platform: str) -> str:

@@ -21,9 +21,12 @@ from jax.interpreters import batching, mlir
 from envs.physics import protocol
 from envs.physics.protocol import Array, PhysicsState
 
-# Contacts of all worlds together, constraint rows of each world (96 overflowed with two cubes).
-CONTACTS_PER_WORLD = 24
-CONSTRAINT_ROWS = 220
+
+def buffer_sizes(model: mujoco.MjModel) -> tuple[int, int]:
+    """Contacts to allow for per world on average, and constraint rows per world: 24 and 220 with two cubes."""
+    cubes = int((model.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE)).sum())
+    return 8 + 8 * cubes, 60 + 80 * cubes
+
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,7 +119,8 @@ def _warp_callable(model: mujoco.MjModel, num_worlds: int, graph_mode: str | Non
     with wp.ScopedDevice(device):
         m = mjw.put_model(model)
         m.opt.warn_overflow = 0  # overflow is read, not printed
-        d = mjw.make_data(model, nworld=num_worlds, naconmax=CONTACTS_PER_WORLD * num_worlds, njmax=CONSTRAINT_ROWS)
+        contacts, rows = buffer_sizes(model)
+        d = mjw.make_data(model, nworld=num_worlds, naconmax=contacts * num_worlds, njmax=rows)
     lost = int(mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS))
 
     def control_step(

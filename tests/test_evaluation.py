@@ -1,0 +1,144 @@
+"""Evaluation: who is evaluated how often, on fresh episodes, without noise, and what counts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import FaultyEnv, make_run, tiny_config
+
+from curious_jax import evaluation, normalizer, rollout, trainer
+from curious_jax.types import Learner
+
+REACH = jnp.zeros(3).at[:2].set(10.0)  # actor of `scripted`: at full gain
+IDLE = jnp.zeros(3)
+
+
+def scripted(run):
+    """The run with a learner that moves towards reach's goal with its parameters as gain."""
+    size = run.env.obs_size
+
+    def act(gain, inputs):
+        delta = inputs[..., size : size + 2] - inputs[..., :2]
+        return gain * jnp.concatenate([delta, delta[..., :1]], axis=-1)
+
+    return run._replace(learner=Learner(init=None, act=act, update=None, end_cycle=None))
+
+
+def policy(run, gain):
+    return trainer.Policy(gain, normalizer.init(run.env.obs_size, run.env.modules.goal_size))
+
+
+def make(env=None, worlds=16, **settings):
+    run = scripted(make_run(tiny_config(normalize=False, **settings), env))
+    return run, evaluation.make_evaluator(run, worlds)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return make()
+
+
+# Figures
+
+
+@pytest.mark.parametrize(
+    ("successes", "episodes", "low", "high"),
+    [(8, 10, 0.4902, 0.9433), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (95, 100, 0.8882, 0.9785)],
+)
+def test_wilson_interval(successes, episodes, low, high):
+    assert evaluation.wilson(successes, episodes) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_rates_mean_and_intervals():
+    result = evaluation.Result({"reach": 8, "push": 0}, {"reach": 10, "push": 20})
+    assert result.rate == {"reach": 0.8, "push": 0.0}
+    assert result.mean == pytest.approx(0.4)  # of the modules, whatever their episodes
+    assert result.intervals["reach"] == evaluation.wilson(8, 10)
+
+
+def test_keys_are_a_function_of_seed_and_episodes():
+    keys = [
+        evaluation.evaluation_key(*arguments)
+        for arguments in [(0, 0), (1, 0), (0, 950), (0, 2**31 + 7), (0, 0, 0xC0F1), (0, 950, 0xC0F1)]
+    ]
+    data = {tuple(np.asarray(jax.random.key_data(k)).tolist()) for k in keys}
+    assert len(data) == len(keys)
+    again = evaluation.evaluation_key(0, 950)
+    assert jnp.array_equal(jax.random.key_data(again), jax.random.key_data(keys[2]))
+
+
+# Episodes
+
+
+def test_episodes_are_spread_evenly_over_achievable_modules(made):
+    run, evaluate = made
+    for wanted, reach, push in [(1, 8, 8), (16, 8, 8), (17, 16, 16)]:  # whole batches of 16
+        (result,) = evaluate(policy(run, IDLE), jax.random.key(0), wanted)
+        assert result.episodes == {"reach": reach, "push": push}  # and none of the distractor
+
+
+def test_uneven_batches_differ_by_one_episode():
+    run, evaluate = make(worlds=95, modules=("reach", "push", "push2", "push3"))
+    (result,) = evaluate(policy(run, IDLE), jax.random.key(0), 95)
+    assert list(result.episodes.values()) == [24, 24, 24, 23]
+
+
+def test_success_is_the_policys(made):
+    run, evaluate = made
+    (good,) = evaluate(policy(run, REACH), jax.random.key(0), 64)
+    assert good.rate["reach"] == 1.0
+    assert good.rate["push"] < 0.5
+    (idle,) = evaluate(policy(run, IDLE), jax.random.key(0), 640)
+    assert idle.rate["reach"] == pytest.approx(np.pi * 0.1**2, abs=0.03)  # goals that lie at the start
+
+
+def test_same_key_same_figures_and_no_noise(made):
+    """Of 32 goals approached slowly, random actions in 30 % of the steps would miss some."""
+    run, evaluate = made
+    results = [evaluate(policy(run, 0.4 * REACH), jax.random.key(3), 64)[0] for _ in range(2)]
+    assert results[0] == results[1]
+    assert results[0].rate["reach"] == 1.0
+
+
+def test_every_batch_has_fresh_goals(made):
+    run, evaluate = made
+    (idle,) = evaluate(policy(run, IDLE), jax.random.key(1), 1600)
+    assert idle.successes["reach"] % 100 != 0  # 100 batches of the same 8 would be
+
+
+def test_several_seeds_have_a_result_each():
+    run, evaluate = make(num_seeds=2)
+    two = jax.tree.map(lambda *x: jnp.stack(x), policy(run, REACH), policy(run, IDLE))
+    keys = jnp.stack([evaluation.evaluation_key(s, 0) for s in (0, 1)])
+    good, idle = evaluate(two, keys, 64)
+    assert good.rate["reach"] == 1.0
+    assert idle.rate["reach"] < 0.3
+
+
+def test_a_broken_world_is_a_failure(made):
+    run, evaluate = make(FaultyEnv(made[0].env))
+    (result,) = evaluate(policy(run, REACH), jax.random.key(0), 320)
+    assert result.rate["reach"] == pytest.approx(0.7, abs=0.15)
+    assert result.episodes["reach"] == 160
+
+
+def test_lost_contacts_stop_an_evaluation_too(made):
+    run, evaluate = make(FaultyEnv(made[0].env, value=None, share=0.05, overflows=True))
+    with pytest.raises(rollout.OverflowedBuffers, match="contact buffers"):
+        evaluate(policy(run, REACH), jax.random.key(0), 320)
+
+
+def test_evaluate_takes_one_seeds_policy():
+    config = tiny_config(num_seeds=3)
+    run = make_run(config)
+    one = trainer.policy(trainer.init_one(run, 0))
+    result = evaluation.evaluate(config, run.env, one, jax.random.key(0), 10)
+    assert result.episodes == {"reach": 5, "push": 5}
+
+
+def test_evaluation_leaves_the_policy_alone(made):
+    run, evaluate = made
+    frozen = policy(run, REACH)
+    before = jax.tree.map(np.array, frozen)
+    evaluate(frozen, jax.random.key(0), 16)
+    jax.tree.map(np.testing.assert_array_equal, jax.tree.map(np.asarray, frozen), before)

@@ -1,0 +1,89 @@
+"""Where episodes start."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from envs.fetch import constants as c
+from envs.fetch import start
+from envs.fetch.env import FetchEnv
+
+
+def test_the_arm_settles_where_the_official_one_does():
+    settled = start.settled_start()
+    np.testing.assert_allclose(settled.gripper, [1.3419, 0.7491, 0.5347], atol=2e-4)
+    assert 0.005 < np.abs(settled.qvel).max() < 0.012  # kept, not zeroed
+
+
+@pytest.mark.parametrize("cubes", [2, 4])
+def test_cubes_lie_in_the_box_and_keep_their_distance(cubes):
+    gripper = jnp.asarray(start.settled_start().gripper[:2])
+    place = jax.jit(jax.vmap(lambda key: start.place_cubes(key, cubes, gripper)))
+    placed = np.asarray(place(jax.random.split(jax.random.key(0), 500)))
+    assert np.abs(placed - np.asarray(gripper)).max() <= c.CUBE_BOX + 1e-6
+    points = np.concatenate([np.broadcast_to(gripper, (500, 1, 2)), placed], axis=1)
+    distance = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1) + 9 * np.eye(cubes + 1)
+    assert distance.min() >= c.CUBE_SPACING - 1e-6
+
+
+def test_a_single_cube_is_uniform_outside_the_gripper_disc():
+    gripper = jnp.asarray(start.settled_start().gripper[:2])
+    place = jax.jit(jax.vmap(lambda key: start.place_cubes(key, 1, gripper)))
+    offset = np.asarray(place(jax.random.split(jax.random.key(1), 8000)))[:, 0] - np.asarray(gripper)
+    allowed = (2 * c.CUBE_BOX) ** 2 - np.pi * c.CUBE_SPACING**2
+    corner = np.mean((offset > 0.1).all(axis=1))  # a square of 5 cm that no disc touches
+    assert corner == pytest.approx(0.05**2 / allowed, abs=0.006)
+    np.testing.assert_allclose(offset.mean(axis=0), 0, atol=0.004)
+
+
+def test_too_many_cubes_still_end():
+    gripper = jnp.asarray(start.settled_start().gripper[:2])
+    placed = jax.jit(lambda key: start.place_cubes(key, 12, gripper))(jax.random.key(0))
+    assert placed.shape == (12, 2) and bool(jnp.isfinite(placed).all())
+
+
+def test_reset_is_a_function_of_the_key_alone():
+    env = FetchEnv.create(2, 2, physics="c")
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    first = reset(jax.random.key(3))
+    state = reset(jax.random.key(4))
+    for _ in range(5):
+        state = step(state, jnp.ones(4))
+    again = reset(jax.random.key(3))
+    fresh = jax.jit(FetchEnv.create(2, 2, physics="c").reset)(jax.random.key(3))
+    for other in (again, fresh):
+        for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other)):
+            assert (jax.random.key_data(a) == jax.random.key_data(b)).all() if a.dtype == first.key.dtype else (a == b).all()
+    assert not (first.obs == reset(jax.random.key(4)).obs).all()
+
+
+def test_the_first_observation_is_the_settled_one():
+    env = FetchEnv.create(2, 1, physics="c")
+    state = jax.jit(env.reset)(jax.random.key(0))
+    after = jax.jit(env.step)(state, jnp.zeros(4))
+    assert not bool(state.overflow)
+    for k in (1, 2):
+        cube = env.layout.cube_position(k)
+        assert state.obs[cube][2] == np.float32(c.CUBE_REST_HEIGHT)
+        # Nothing settles: the relevance threshold is 1e-3.
+        np.testing.assert_allclose(after.obs[cube], state.obs[cube], atol=1e-5)
+    np.testing.assert_allclose(after.obs[:3], state.obs[:3], atol=1e-3)
+
+
+def test_distractors_start_out_of_reach_and_walk():
+    env = FetchEnv.create(0, 3, physics="c")
+    states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 64))
+    first = np.asarray(states.distractors)
+    assert first.shape == (64, 3, 3) and env.obs_size == 19
+    assert (first[..., 0] >= 1.8).all() and (first[..., 0] <= 1.9).all()
+    assert (first[..., 1] >= 0.7).all() and (first[..., 1] <= 1.0).all()
+    step = jax.jit(jax.vmap(env.step))
+    walk = [first]
+    for _ in range(20):
+        states = step(states, jnp.zeros((64, 4)))
+        walk.append(np.asarray(states.distractors))
+        np.testing.assert_array_equal(np.asarray(states.obs[:, env.layout.distractor_position(2)]), walk[-1][:, 1])
+    moves = np.diff(np.stack(walk), axis=0)
+    assert moves[..., :2].std() == pytest.approx(0.005, rel=0.05)
+    assert abs(moves[..., :2].mean()) < 5e-4 and (moves[..., 2] == 0).all()

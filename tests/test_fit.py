@@ -1,0 +1,258 @@
+"""The host loop: what it reports, when it stops and as what, with scripted evaluations; and small real runs."""
+
+import itertools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_same, make_run, tiny_config
+
+from curious_jax import evaluation, fit, trainer
+from envs import world
+
+NAMES = ("reach", "push")
+TIMINGS = ("wall_s", "perf/env_steps_per_s", "perf/updates_per_s")
+
+
+class Script:
+    """Stands in for compiled epochs and evaluations.
+
+    Each evaluation takes the next number of `success` (one per seed where it is a list); the last one stays.
+    `asked` keeps (what, number of training episodes, episodes evaluated).
+    """
+
+    def __init__(self, config, success=(0.0,), losses=(0.5,), invalid=0, overflow=0):
+        self.config = config
+        self.success, self.losses = iter(success), iter(losses)
+        self.invalid, self.overflow = invalid, overflow
+        self.asked, self.cycles, self.keys = [], [], []
+
+    def make_evaluator(self, run, worlds):
+        def evaluate(policy, key, episodes):
+            self.asked.append(episodes)
+            self.keys.append(np.asarray(jax.random.key_data(key)).tobytes())
+            self.last = next(self.success, None) if self.success else None
+            rates = np.broadcast_to(self.last, self.config.num_seeds)
+            each = episodes // len(NAMES)
+            return [evaluation.Result(dict.fromkeys(NAMES, round(r * each)), dict.fromkeys(NAMES, each)) for r in rates]
+
+        return evaluate
+
+    def compiled_epoch(self, run, state):
+        shape = (self.config.num_seeds,) if self.config.num_seeds > 1 else ()
+
+        def epoch(state, total, cycles):
+            self.cycles.append(int(cycles))
+            loss = cycles * jnp.full(shape, next(self.losses, 0.5))
+            invalid, overflow = (jnp.full(shape, x, jnp.int32) for x in (self.invalid, self.overflow))
+            return state, jax.tree.map(jnp.add, total, trainer.CycleMetrics(loss, loss, loss, invalid, overflow))
+
+        return epoch
+
+
+@pytest.fixture(scope="module")
+def states():
+    """Initial states for one seed and for two."""
+    env = world.make("point", NAMES)
+    return {s: trainer.init(tiny_config(modules=NAMES, distractors=0, num_seeds=s), env) for s in (1, 2)}
+
+
+@pytest.fixture
+def scripted(monkeypatch, states):
+    """scripted(success, ..., **settings) -> (history, script, reports), without compiling anything."""
+
+    def run(success=(), callback=None, settings=None, **script_settings):
+        config = tiny_config(
+            modules=NAMES, distractors=0, **{"episodes": 64, "evaluation_interval": 8, **(settings or {})}
+        )
+        endless = itertools.chain([0.0], success, itertools.repeat(0.5))  # the first is before any training
+        script = Script(config, endless, **script_settings)
+        monkeypatch.setattr(trainer, "init", lambda config, env: states[config.num_seeds])
+        monkeypatch.setattr(trainer, "compiled_epoch", script.compiled_epoch)
+        monkeypatch.setattr(evaluation, "make_evaluator", script.make_evaluator)
+        reports = []
+
+        def keep(report):
+            reports.append(report)
+            return callback(report) if callback else None
+
+        _, history = fit.fit(config, world.make("point", NAMES), keep)
+        return history, script, reports
+
+    return run
+
+
+# How a run ends
+
+
+def test_completed(scripted):
+    history, script, reports = scripted(settings=dict(episodes=36, evaluation_interval=16))
+    assert history.status == "completed"
+    assert script.cycles == [1, 1, 2, 1]  # 36 episodes are 5 cycles of 8, an epoch is 2; the first is timed alone
+    assert (history.episodes, history.env_steps, history.updates) == (40, 800, 10)
+    assert [r.status for r in reports] == ["running", "running", "completed"]
+    assert [row["episodes"] for row in history.rows] == [16, 32, 40]
+    assert history.mean_success == 0.5 and history.success == {"reach": 0.5, "push": 0.5}
+    assert history.reached == [None]
+
+
+def test_a_target_counts_when_fresh_episodes_confirm_it(scripted):
+    # 0.5, then 0.95 not confirmed, 0.95 confirmed.
+    history, script, reports = scripted([0.5, 0.95, 0.85, 0.95, 0.92], settings=dict(target_success=0.9))
+    assert history.status == "target_reached"
+    assert [r.status for r in reports] == ["running", "running", "target_reached"]
+    assert script.asked == [8, 8, 8, 200, 8, 200]  # 100 fresh episodes for each of 2 modules
+    assert len(set(script.keys)) == len(script.keys)
+    assert history.mean_success == pytest.approx(0.92)  # the confirmed figure, not the lucky one
+    assert history.rows[-1]["eval/success"] == 1.0  # 0.95 of 4 episodes
+    assert history.reached[0]["episodes"] == 24
+    assert history.reached[0]["mean_success"] == pytest.approx(0.92)
+
+
+def test_a_lucky_evaluation_does_not_end_the_run(scripted):
+    history, _, _ = scripted([1.0, 0.89] * 8, settings=dict(target_success=0.9))
+    assert history.status == "completed"
+    assert history.reached == [None]
+
+
+def test_a_target_reached_at_the_very_end_is_reached(scripted):
+    history, _, _ = scripted([0.0, 1.0, 1.0], settings=dict(target_success=0.9, episodes=16))
+    assert history.status == "target_reached"
+
+
+def test_no_target_no_confirmation(scripted):
+    history, script, _ = scripted([1.0] * 8)
+    assert history.status == "completed"
+    assert set(script.asked) == {8}
+
+
+def test_the_callback_may_stop_the_run(scripted):
+    history, script, reports = scripted(
+        callback=lambda report: len(report.metrics) and report.metrics[0]["episodes"] >= 24
+    )
+    assert history.status == "interrupted"
+    assert history.episodes == 24 and script.cycles == [1, 1, 1]
+    assert history.results
+
+
+def test_stopping_a_run_that_is_over_leaves_its_status(scripted):
+    history, _, _ = scripted(callback=lambda report: report.status != "running")
+    assert history.status == "completed"
+    history, _, _ = scripted([1.0, 1.0], callback=lambda report: True, settings=dict(target_success=0.9))
+    assert history.status == "target_reached"
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_diverged(scripted, loss):
+    history, _, reports = scripted([0.5, 1.0], losses=[0.5, loss], settings=dict(target_success=0.9))
+    assert history.status == "diverged"
+    assert [r.status for r in reports] == ["running", "diverged"]
+
+
+def test_diverged_wins_over_completed(scripted):
+    history, _, _ = scripted(losses=[0.5, np.nan], settings=dict(episodes=16))
+    assert history.status == "diverged"
+
+
+def test_lost_contacts_stop_the_run(scripted):
+    with pytest.raises(fit.OverflowedBuffers, match="contact buffers"):
+        scripted(overflow=3)
+
+
+# Several seeds
+
+
+def test_every_seed_reaches_its_target_once(scripted):
+    evaluations = [[0.95, 0.5], [0.92, 0.5], [0.3, 0.95], [0.3, 0.91]]  # seed 0, confirmed; seed 1, confirmed
+    history, script, reports = scripted(evaluations, settings=dict(target_success=0.9, num_seeds=2, seed=7))
+    assert history.status == "target_reached"
+    assert [r["episodes"] for r in history.reached] == [8, 16]
+    assert history.reached[0]["mean_success"] == pytest.approx(0.92)
+    assert history.reached[1]["mean_success"] == pytest.approx(0.91)
+    assert history.mean_success == pytest.approx([0.3, 0.91])  # as they stand at the end
+    assert history.success["reach"] == pytest.approx([0.3, 0.91])
+    assert [row["seed"] for row in history.rows] == [7, 8, 7, 8]
+    assert [r.status for r in reports] == ["running", "target_reached"]
+
+
+def test_a_seed_that_only_looked_good_is_asked_again(scripted):
+    evaluations = [[0.95, 0.95], [0.5, 0.92], [0.95, 0.2], [0.93, 0.2]]
+    history, _, _ = scripted(evaluations, settings=dict(target_success=0.9, num_seeds=2))
+    assert [r["episodes"] for r in history.reached] == [16, 8]
+
+
+# Rows
+
+
+def test_rows_have_the_documented_keys(scripted):
+    history, _, _ = scripted(invalid=2, settings=dict(episodes=16))
+    first, second = history.rows
+    per_module = {
+        f"{k}/{n}" for k in ("eval/success", "eval/n", "competence", "learning_progress", "p_module") for n in NAMES
+    }
+    counters = {"episodes", "env_steps", "updates", "wall_s", "eval/success", "nan_episodes"}
+    training = {"train/critic_loss", "train/actor_loss", "train/q_mean", "perf/env_steps_per_s", "perf/updates_per_s"}
+    assert set(first) == per_module | counters | training
+    assert (first["nan_episodes"], second["nan_episodes"]) == (2, 4)  # since the start
+    assert (second["episodes"], second["env_steps"], second["updates"]) == (16, 320, 4)
+    assert first["train/critic_loss"] == 0.5
+    assert first["p_module/reach"] == pytest.approx(0.5)
+    json.dumps(first, allow_nan=False)
+
+
+# Real runs
+
+
+@pytest.fixture(scope="module")
+def real():
+    """real(**settings) -> (state, history) of a tiny run in its own world, with the world."""
+
+    def run(**settings):
+        config = tiny_config(**settings)
+        env = make_run(config).env
+        return *fit.fit(config, env), env
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def two_epochs(real):
+    return real(episodes=32, evaluation_interval=16)
+
+
+def test_same_seed_same_metrics(real, two_epochs):
+    state, history, _ = real(episodes=32, evaluation_interval=16)
+    plain = lambda h: [{k: v for k, v in row.items() if k not in TIMINGS} for row in h.rows]  # noqa: E731
+    assert plain(history) == plain(two_epochs[1])
+    assert_same(state, two_epochs[0])
+
+
+def test_evaluation_does_not_disturb_training(real, two_epochs):
+    """Evaluated after every cycle or after two, on few episodes or many: the same training, bit for bit."""
+    state, history, env = real(episodes=32, evaluation_interval=8, evaluation_episodes=5)
+    assert len(history.rows) == 4
+    assert_same(state, two_epochs[0])
+    assert env.traces.step == two_epochs[2].traces.step  # and as much compiled
+
+
+def test_figures_of_the_final_evaluation(two_epochs):
+    _, history, _ = two_epochs
+    assert history.names == NAMES  # no distractor
+    assert history.rows[-1]["eval/success"] == history.mean_success
+    assert history.rows[-1]["eval/n/reach"] == 4
+    assert 0 < history.train_s < history.wall_s and history.compile_s < history.wall_s
+
+
+def test_reach_is_learned_and_confirmed():
+    settings = dict(hidden_size=64, hidden_layers=2, num_envs=16, updates_per_cycle=40, batch_size=128, capacity=2000)
+    config = tiny_config(
+        modules=("reach",), distractors=0, target_success=0.95, episodes=3200, evaluation_interval=160,
+        evaluation_episodes=50, actor_lr=3e-3, critic_lr=3e-3, **settings
+    )  # fmt: skip
+    _, history = fit.fit(config, make_run(config).env)
+    assert history.status == "target_reached"
+    assert history.results[0].episodes["reach"] >= 100
+    assert history.mean_success >= 0.95
+    assert history.reached[0]["episodes"] == history.episodes < 3200

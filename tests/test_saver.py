@@ -192,12 +192,13 @@ def test_a_kill_while_writing_leaves_a_whole_checkpoint(tmp_path):
 @pytest.mark.slow
 def test_kills_at_any_moment_never_cost_the_run(small, tmp_path):
     """SIGKILL, SIGINT and SIGTERM at random moments, most of them while a checkpoint is written."""
-    options = [*small, "--distractors", "1", "--episodes", "4000", "--checkpoint-episodes", "4"]
+    options = [*small, "--distractors", "1", "--episodes", "2000"]
+    options += ["--evaluation-interval", "200", "--checkpoint-episodes", "4"]
     command = [sys.executable, "-m", "curious_jax.train"]
     assert subprocess.run([*command, *options, "--out", str(tmp_path / "a")], cwd=ROOT).returncode == 0
     run, random = tmp_path / "b", np.random.default_rng(0)
     more = [*options, "--out", str(run)]
-    for number in [signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGTERM] * 3:
+    for number in [signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
         process = subprocess.Popen([*command, *more], cwd=ROOT, stderr=subprocess.PIPE, text=True)
         before = saver.states(run / "checkpoints")
         while process.poll() is None and saver.states(run / "checkpoints") == before:
@@ -210,6 +211,4 @@ def test_kills_at_any_moment_never_cost_the_run(small, tmp_path):
     assert subprocess.run([*command, *more], cwd=ROOT).returncode == 0
     from test_resume import assert_same_run
 
-    configs_same = json.loads((run / "config.json").read_text()) == json.loads((tmp_path / "a/config.json").read_text())
-    assert configs_same
     assert_same_run(tmp_path / "a", run)

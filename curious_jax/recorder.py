@@ -87,8 +87,9 @@ class Recorder:
     def _export(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
         info = {"episodes": episodes, "mean_success": success}
         try:
-            for name in names:
-                checkpoint.save(self._checkpoints / name, trainer.policy(state), self._config, info)
+            with saver.quiet():
+                for name in names:
+                    checkpoint.save(self._checkpoints / name, trainer.policy(state), self._config, info)
         except Exception as error:  # a full disk, in orbax's many words: the run is worth more
             self.view.note(f"{self._checkpoints}: the policy could not be written ({saver.reason(error)})")
 

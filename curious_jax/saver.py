@@ -9,12 +9,15 @@ only then do older ones go. So whatever ends the program, the last whole one is 
 memory and read onto the default device: one made on a GPU opens on a machine with one CPU.
 """
 
+import contextlib
 import dataclasses
+import errno
+import logging
 import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,33 @@ def to_host(tree: Any, copy: bool = True) -> Any:
     return jax.tree.map(leaf, tree)
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps orbax from logging the tracebacks of errors that it raises as well."""
+
+    def from_elsewhere(record: logging.LogRecord) -> bool:
+        return "orbax" not in record.pathname
+
+    logger = logging.getLogger("absl")
+    logger.addFilter(from_elsewhere)
+    try:
+        yield
+    finally:
+        logger.removeFilter(from_elsewhere)
+
+
+def check_room(folder: Path, tree: Any) -> None:
+    """Refuses early what may not fit: orbax leaves a full disk with many words, and everybody without room.
+
+    Raises:
+      OSError: with the GiB needed, before compression, and those free.
+    """
+    needed, free = sum(x.nbytes for x in jax.tree.leaves(tree)), shutil.disk_usage(folder).free
+    if needed > free:
+        sizes = f"{needed / 2**30:.3f} GiB wanted, {free / 2**30:.3f} GiB free"
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {sizes}")
+
+
 def write(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
     """Writes a whole checkpoint, or nothing and raises.
 
@@ -68,7 +98,8 @@ def write(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
     shutil.rmtree(new, ignore_errors=True)
     try:
         new.mkdir(parents=True)
-        with ocp.StandardCheckpointer() as checkpointer:
+        check_room(new, tree)
+        with quiet(), ocp.StandardCheckpointer() as checkpointer:
             checkpointer.save((new / STATE).absolute(), tree)
             checkpointer.wait_until_finished()
         runfolder.write_json(new / INFO, info)
@@ -221,6 +252,8 @@ def reason(error: Exception) -> str:
     """An error in a few words."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if (full := os.strerror(errno.ENOSPC)) in str(error):  # within tensorstore's words
+        return full
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 

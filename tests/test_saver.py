@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -113,6 +114,15 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     assert len(notes) == 1 and "No space left on device" in notes[0] and "tries again" in notes[0]
     with pytest.raises(saver.SaveError, match="No space left on device.*--resume"):
         kept.finish(moment(3), 0.5)
+    assert names(folder) == ["state-80"]
+
+
+def test_room_is_asked_for_before_writing(tmp_path, monkeypatch):
+    kept, folder, notes, moment = make(tmp_path)
+    kept.finish(moment(1), 0.5)
+    monkeypatch.setattr(saver.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(saver.SaveError, match=r"No space left on device: 0.000 GiB wanted, 0.000 GiB free.*--resume"):
+        kept.finish(moment(2), 0.5)
     assert names(folder) == ["state-80"]
 
 

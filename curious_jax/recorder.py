@@ -87,6 +87,8 @@ class Recorder:
     def _export(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
         info = {"episodes": episodes, "mean_success": success}
         try:
+            self._checkpoints.mkdir(exist_ok=True)
+            saver.check_room(self._checkpoints, trainer.policy(state))
             with saver.quiet():
                 for name in names:
                     checkpoint.save(self._checkpoints / name, trainer.policy(state), self._config, info)

@@ -32,6 +32,7 @@ from curious_jax.config import TrainConfig
 FORMAT = 1
 PREFIX, INFO, STATE = "state-", "run.json", "state"
 DIVERGED = "diverged"
+OVERHEAD = 2**20  # bytes of orbax's own files, generously
 
 
 class SaveError(RuntimeError):
@@ -78,7 +79,7 @@ def check_room(folder: Path, tree: Any) -> None:
     Raises:
       OSError: with the GiB needed, before compression, and those free.
     """
-    needed, free = sum(x.nbytes for x in jax.tree.leaves(tree)), shutil.disk_usage(folder).free
+    needed, free = OVERHEAD + sum(x.nbytes for x in jax.tree.leaves(tree)), shutil.disk_usage(folder).free
     if needed > free:
         sizes = f"{needed / 2**30:.3f} GiB wanted, {free / 2**30:.3f} GiB free"
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {sizes}")

@@ -121,7 +121,7 @@ def test_room_is_asked_for_before_writing(tmp_path, monkeypatch):
     kept, folder, notes, moment = make(tmp_path)
     kept.finish(moment(1), 0.5)
     monkeypatch.setattr(saver.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
-    with pytest.raises(saver.SaveError, match=r"No space left on device: 0.000 GiB wanted, 0.000 GiB free.*--resume"):
+    with pytest.raises(saver.SaveError, match=r"No space left on device: 0.001 GiB wanted, 0.000 GiB free.*--resume"):
         kept.finish(moment(2), 0.5)
     assert names(folder) == ["state-80"]
 

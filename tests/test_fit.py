@@ -222,8 +222,11 @@ def two_epochs(real):
     return real(episodes=32, evaluation_interval=16)
 
 
-def test_same_seed_same_metrics(real, two_epochs):
+def test_same_seed_same_metrics(real, two_epochs, monkeypatch):
+    first, init = [], trainer.init
+    monkeypatch.setattr(trainer, "init", lambda *arguments: first.append(init(*arguments)) or first[0])
     state, history, _ = real(episodes=32, evaluation_interval=16)
+    assert first[0].replay.obs.is_deleted()  # donated: there is room for one store
     plain = lambda h: [{k: v for k, v in row.items() if k not in TIMINGS} for row in h.rows]  # noqa: E731
     assert plain(history) == plain(two_epochs[1])
     assert_same(state, two_epochs[0])

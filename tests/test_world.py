@@ -1,0 +1,74 @@
+"""The door to the worlds, and what every world promises the learner."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from envs import world
+from envs.physics import select
+
+
+@pytest.fixture(scope="module", params=["point", "fetch"])
+def env(request):
+    return world.make(request.param, ("reach", "push2"), distractors=2, physics="c")
+
+
+def test_sizes_agree(env):
+    state = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 2))
+    assert state.obs.shape == (2, env.obs_size)
+    assert state.obs.dtype == jnp.float32
+    assert env.modules.names == ("reach", "push2", "distractor1", "distractor2")
+    assert env.modules.achievable == (True, True, False, False)
+    assert env.modules.outcomes(state.obs[0]).shape == (env.modules.goal_size,)
+    assert np.isfinite(state.obs).all() and np.abs(state.obs).max() < env.obs_bound
+    assert not np.any(state.overflow) and state.overflow.shape == (2,)
+    assert isinstance(env.episode_length, int) and isinstance(env.physics_name, str)
+
+
+def test_reset_is_a_function_of_the_key(env):
+    reset = jax.jit(env.reset)
+    one, other = reset(jax.random.key(0)), reset(jax.random.key(1))
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    np.testing.assert_array_equal(reset(jax.random.key(0)).obs, one.obs)
+    assert not np.array_equal(one.obs, other.obs)
+
+
+def test_a_step_keeps_the_states_shape(env):
+    """As the learner's loop over steps needs it."""
+    state = jax.eval_shape(env.reset, jax.random.key(0))
+    then = jax.eval_shape(env.step, state, jnp.zeros(env.action_size))
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), then) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
+
+
+def test_more_worlds_leave_everything_else(env):
+    more = env.with_worlds(7)
+    assert (more.obs_size, more.modules.names) == (env.obs_size, env.modules.names)
+    assert dataclasses.is_dataclass(more)
+
+
+def test_unknown_world():
+    with pytest.raises(ValueError, match="--world mars: must be one of fetch, point"):
+        world.make("mars")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("reach", "fly"), "unknown module 'fly'"),
+        (("stack2on2",), "puts a cube on itself"),
+        (("push", "push1"), "named twice"),
+    ],
+)
+def test_bad_modules_cost_no_scene(monkeypatch, names, message):
+    monkeypatch.setattr(select, "select", lambda *args: pytest.fail("built the physics first"))
+    with pytest.raises(ValueError, match=message):
+        world.make("fetch", names)
+
+
+def test_the_scene_has_the_cubes_that_modules_name():
+    env = world.make("fetch", ("push3",), physics="c")
+    assert env.obs_size == 10 + 3 * 15
+    assert world.make("point", ("push3",)).obs_size == 2 + 3 * 4

@@ -77,11 +77,11 @@ def check_room(folder: Path, tree: Any) -> None:
     """Refuses early what may not fit: orbax leaves a full disk with many words, and everybody without room.
 
     Raises:
-      OSError: with the GiB needed, before compression, and those free.
+      OSError: with the MiB wanted, before compression, and those free.
     """
     needed, free = OVERHEAD + sum(x.nbytes for x in jax.tree.leaves(tree)), shutil.disk_usage(folder).free
     if needed > free:
-        sizes = f"{needed / 2**30:.3f} GiB wanted, {free / 2**30:.3f} GiB free"
+        sizes = f"{needed / 2**20:,.1f} MiB wanted, {free / 2**20:,.1f} MiB free"
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {sizes}")
 
 
@@ -177,7 +177,8 @@ class Saver:
         self._write(moment, best, copy=False)
         self._wait()
         if self._error:
-            raise SaveError(f"{self._problem()}; make room there, then go on with --resume {self._folder.parent}")
+            again = f"go on with --resume {self._folder.parent}" if states(self._folder) else "begin anew"
+            raise SaveError(f"{self._problem()}; make room there, then {again}")
 
     def close(self) -> None:
         """Waits for a checkpoint under way."""

@@ -81,8 +81,9 @@ class DDPGConfig:
     discount: float = option(0.98, "discount γ = 1 - 1/50", "C")
     action_l2: float = option(1.0, "weight of mean(a²) in the actor's loss", "C")
     target_rate: float = option(0.02, "share of the new weights in a target average", "field notes; paper 0.05")
-    target_period: str = option("update", "average targets after every update or once per cycle", "C: cycle",
-                                ("update", "cycle"))
+    target_period: str = option(
+        "update", "average targets after every update or once per cycle", "C: cycle", ("update", "cycle")
+    )
 
     def __post_init__(self) -> None:
         _between(self, 1e-8, 1.0, "actor_lr", "critic_lr")
@@ -96,8 +97,13 @@ class HindsightConfig:
     """Module and goal substitution (SPEC 2.6)."""
 
     hindsight_probability: float = option(0.8, "probability that a transition takes a later outcome as goal", "P")
-    substitution: str = option("default", "what the other transitions keep: their own module and goal, or (paper) "
-                               "the drawn module with its own or a fresh goal", "C", SUBSTITUTIONS)
+    substitution: str = option(
+        "default",
+        "what the other transitions keep: their own module and goal, or (paper) "
+        "the drawn module with its own or a fresh goal",
+        "C",
+        SUBSTITUTIONS,
+    )
 
     def __post_init__(self) -> None:
         _between(self, 0.0, 1.0, "hindsight_probability")
@@ -155,8 +161,12 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         _positive(self, *(f.name for f in dataclasses.fields(self)))
-        _require(self.capacity >= self.num_envs, "capacity", self.capacity,
-                 f"at least --num-envs ({self.num_envs}), one cycle of episodes")
+        _require(
+            self.capacity >= self.num_envs,
+            "capacity",
+            self.capacity,
+            f"at least --num-envs ({self.num_envs}), one cycle of episodes",
+        )
 
     @property
     def cycles(self) -> int:
@@ -173,8 +183,11 @@ class ScheduleConfig:
 class TrainConfig:
     """A whole run."""
 
-    modules: tuple[str, ...] = option(("reach", "push", "pnp", "stack"), "modules, comma-separated: reach, push, pnp, "
-                                      "stack, push2, pnp3, stack2on3, ...", "P")
+    modules: tuple[str, ...] = option(
+        ("reach", "push", "pnp", "stack"),
+        "modules, comma-separated: reach, push, pnp, stack, push2, pnp3, stack2on3, ...",
+        "P",
+    )
     distractors: int = option(0, "out-of-reach cubes, one impossible module each", "P: 0, 4, 7")
     algorithm: str = option("curious", "curious, or muvfa (uniform module selection and replay)", "P", ALGORITHMS)
     world: str = option("fetch", "fetch, or point (a point-mass probe that learns in seconds)", "ours", WORLDS)
@@ -182,8 +195,9 @@ class TrainConfig:
     preset: str = option("auto", "settings for this machine (auto: by platform) or the paper's", "ours", PRESETS)
     seed: int = option(0, "random seed", "ours")
     num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1", "P: 10")
-    target_success: float | None = option(None, "stop when mean success over achievable modules reaches this, "
-                                          "confirmed on fresh episodes", "ours")
+    target_success: float | None = option(
+        None, "stop when mean success over achievable modules reaches this, confirmed on fresh episodes", "ours"
+    )
     network: NetworkConfig = NetworkConfig()
     ddpg: DDPGConfig = DDPGConfig()
     hindsight: HindsightConfig = HindsightConfig()
@@ -195,8 +209,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             choices = f.metadata.get("choices")
-            _require(not choices or getattr(self, f.name) in choices, f.name, getattr(self, f.name),
-                     f"one of {', '.join(choices or ())}")
+            _require(
+                not choices or getattr(self, f.name) in choices,
+                f.name,
+                getattr(self, f.name),
+                f"one of {', '.join(choices or ())}",
+            )
         for group in GROUPS:
             for f in dataclasses.fields(getattr(self, group)):
                 choices = f.metadata.get("choices")
@@ -210,11 +228,19 @@ class TrainConfig:
         if self.target_success is not None:
             _between(self, 0.0, 1.0, "target_success")
         total = len(self.modules) + self.distractors
-        _require(self.schedule.batch_size >= total, "batch_size", self.schedule.batch_size,
-                 f"at least the number of modules, {total}")
+        _require(
+            self.schedule.batch_size >= total,
+            "batch_size",
+            self.schedule.batch_size,
+            f"at least the number of modules, {total}",
+        )
         achievable = len(self.modules)
-        _require(self.schedule.evaluation_episodes >= achievable, "evaluation_episodes",
-                 self.schedule.evaluation_episodes, f"at least the number of achievable modules, {achievable}")
+        _require(
+            self.schedule.evaluation_episodes >= achievable,
+            "evaluation_episodes",
+            self.schedule.evaluation_episodes,
+            f"at least the number of achievable modules, {achievable}",
+        )
 
 
 GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))
@@ -224,13 +250,26 @@ GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is
 PRESET_SETTINGS: dict[str, dict[str, Any]] = {
     "cpu": {"window": 100},
     "gpu": {
-        "num_envs": 2048, "updates_per_cycle": 2000, "batch_size": 4096, "target_rate": 0.005,
-        "capacity": 100_000, "episodes": 300_000, "evaluation_interval": 10_240, "evaluation_episodes": 400,
+        "num_envs": 2048,
+        "updates_per_cycle": 2000,
+        "batch_size": 4096,
+        "target_rate": 0.005,
+        "capacity": 100_000,
+        "episodes": 300_000,
+        "evaluation_interval": 10_240,
+        "evaluation_episodes": 400,
     },
     "paper": {
-        "num_envs": 38, "updates_per_cycle": 100, "batch_size": 19 * 256, "target_rate": 0.05,
-        "target_period": "cycle", "normalize": False, "episodes": 316 * 950, "capacity": 316 * 950,
-        "evaluation_interval": 950, "evaluation_episodes": 95,
+        "num_envs": 38,
+        "updates_per_cycle": 100,
+        "batch_size": 19 * 256,
+        "target_rate": 0.05,
+        "target_period": "cycle",
+        "normalize": False,
+        "episodes": 316 * 950,
+        "capacity": 316 * 950,
+        "evaluation_interval": 950,
+        "evaluation_episodes": 95,
     },
 }
 

@@ -91,15 +91,17 @@ def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None =
     return epsilon * uniform + (1.0 - epsilon) * share
 
 
-def module_probabilities(state: CurriculumState, config: CurriculumConfig, lp: bool,
-                         valid: jax.Array | None = None) -> jax.Array:
+def module_probabilities(
+    state: CurriculumState, config: CurriculumConfig, lp: bool, valid: jax.Array | None = None
+) -> jax.Array:
     """p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False."""
     _, progress = competence_and_progress(state)
     return probabilities(progress if lp else jnp.zeros_like(progress), config.epsilon, valid)
 
 
-def choose(state: CurriculumState, config: CurriculumConfig, lp: bool, key: jax.Array,
-           num_envs: int) -> tuple[jax.Array, jax.Array]:
+def choose(
+    state: CurriculumState, config: CurriculumConfig, lp: bool, key: jax.Array, num_envs: int
+) -> tuple[jax.Array, jax.Array]:
     """One (module [E] int32, self-evaluation flag [E] bool) per environment (Algorithm 1, lines 4-5).
 
     Self-evaluations draw their module uniformly, the others from p.

@@ -133,8 +133,9 @@ class _Loop:
                 "njmax in envs/physics/mjx.py"
             )
 
-    def _after_epoch(self, state: trainer.TrainState, metrics: trainer.CycleMetrics, cycles: int,
-                     epoch_s: float) -> bool:
+    def _after_epoch(
+        self, state: trainer.TrainState, metrics: trainer.CycleMetrics, cycles: int, epoch_s: float
+    ) -> bool:
         """Evaluates, decides how the run stands and reports; True to stop."""
         history, schedule = self.history, self.config.schedule
         results = self._evaluate(state, evaluation.EVALUATION_STREAM, schedule.evaluation_episodes)
@@ -178,8 +179,14 @@ class _Loop:
             "mean_success": result.mean,
         }
 
-    def _rows(self, state: trainer.TrainState, metrics: trainer.CycleMetrics, results: list[evaluation.Result],
-              cycles: int, epoch_s: float) -> list[dict[str, float]]:
+    def _rows(
+        self,
+        state: trainer.TrainState,
+        metrics: trainer.CycleMetrics,
+        results: list[evaluation.Result],
+        cycles: int,
+        epoch_s: float,
+    ) -> list[dict[str, float]]:
         several = self.config.num_seeds > 1
         summary = jax.vmap(self._curriculum_summary) if several else self._curriculum_summary
         vectors = [np.asarray(v).reshape(self.config.num_seeds, -1) for v in summary(state.curriculum)]
@@ -202,7 +209,9 @@ class _Loop:
             for key, loss in zip(("critic_loss", "actor_loss", "q_mean"), losses, strict=True):
                 row[f"train/{key}"] = float(loss[s])
             row["perf/env_steps_per_s"] = episodes * self.env.episode_length * self.config.num_seeds / epoch_s
-            row["perf/updates_per_s"] = cycles * self.config.schedule.updates_per_cycle * self.config.num_seeds / epoch_s
+            row["perf/updates_per_s"] = (
+                cycles * self.config.schedule.updates_per_cycle * self.config.num_seeds / epoch_s
+            )
             row["nan_episodes"] = int(self.invalid[s])
             rows.append(row)
         return rows

@@ -14,8 +14,15 @@ def later_time(key: jax.Array, t: jax.Array, steps: int) -> jax.Array:
     return jnp.minimum(t + 1 + (u * (steps - t)).astype(jnp.int32), steps)
 
 
-def substitute(state: ReplayState, modules: ModuleTable, config: HindsightConfig, key: jax.Array, module: jax.Array,
-               slot: jax.Array, t: jax.Array) -> Transition:
+def substitute(
+    state: ReplayState,
+    modules: ModuleTable,
+    config: HindsightConfig,
+    key: jax.Array,
+    module: jax.Array,
+    slot: jax.Array,
+    t: jax.Array,
+) -> Transition:
     """The transitions (slot, t), rewritten to train on `module`, with their reward recomputed.
 
     With the hindsight probability a transition takes `module` and the outcome reached at a later time of its

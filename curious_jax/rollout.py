@@ -21,8 +21,9 @@ def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax
     return jnp.where(flag[..., None], uniform, noisy)
 
 
-def collect(policy: Policy, env: Env, config: ExplorationConfig, key: jax.Array, module: jax.Array,
-            exploring: jax.Array) -> tuple[Episode, jax.Array]:
+def collect(
+    policy: Policy, env: Env, config: ExplorationConfig, key: jax.Array, module: jax.Array, exploring: jax.Array
+) -> tuple[Episode, jax.Array]:
     """E whole episodes from fresh starts and fresh goals.
 
     Args:

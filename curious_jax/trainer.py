@@ -131,9 +131,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     # Memory, with each episode's relevance to every module [line 15].
     relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
-    statistics = normalizer.update(
-        state.normalizer, modules, episode, relevant, config.hindsight.hindsight_probability
-    )
+    statistics = normalizer.update(state.normalizer, modules, episode, relevant, config.hindsight.hindsight_probability)
     store = replay.add(state.replay, episode, relevant)
 
     # Self-evaluation results → competence, LP, p_LP [lines 16-19].

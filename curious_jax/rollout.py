@@ -22,7 +22,13 @@ def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax
 
 
 def collect(
-    policy: Policy, env: Env, config: ExplorationConfig, key: jax.Array, module: jax.Array, exploring: jax.Array
+    policy: Policy,
+    env: Env,
+    config: ExplorationConfig,
+    key: jax.Array,
+    module: jax.Array,
+    exploring: jax.Array,
+    offset: jax.Array | None = None,
 ) -> tuple[Episode, jax.Array]:
     """E whole episodes from fresh starts and fresh goals.
 
@@ -30,6 +36,7 @@ def collect(
       policy: acts without noise.
       module: [E] int32.
       exploring: [E] bool, which environments add exploration noise.
+      offset: [O] added to all that the sensors read (perturbation.py), None for nothing.
     Returns:
       (Episode [E, ...], overflow []: some physics buffer ran out).
     """
@@ -39,16 +46,21 @@ def collect(
     goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
     goal_at = jax.vmap(env.modules.goal_at)
 
+    def observe(state):
+        return state.obs if offset is None else state.obs + offset
+
     def step(state, key):
-        action = policy(state.obs, goal_at(goal, module, state.obs), module)
+        obs = observe(state)
+        action = policy(obs, goal_at(goal, module, obs), module)
         action = jnp.where(exploring[:, None], explore(key, action, config), action)
         state = jax.vmap(env.step)(state, action)
-        return state, (state.obs, action)
+        return state, (observe(state), action)
 
-    first = state.obs
+    first = observe(state)
     state, (obs, action) = jax.lax.scan(step, state, jax.random.split(key_steps, env.episode_length))
     obs = jnp.concatenate([first[None], obs]).swapaxes(0, 1)  # [E, T+1, O]
-    reward = jax.vmap(env.modules.reward)(state.obs, goal_at(goal, module, state.obs), module)
+    last = observe(state)
+    reward = jax.vmap(env.modules.reward)(last, goal_at(goal, module, last), module)
     valid = jnp.all(jnp.isfinite(obs) & (jnp.abs(obs) <= env.obs_bound), axis=(1, 2))
     episode = Episode(
         obs=obs,

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 def parser() -> options.Parser:
     """The command line: the config's settings and --out."""
-    result = options.Parser("train", "Trains CURIOUS (or M-UVFA) on modular goals and leaves a run folder.")
+    result = options.Parser("train", "Trains CURIOUS (or a baseline) on modular goals and leaves a run folder.")
     result.add_argument("--out", metavar="DIR", help="the run's folder [default: runs/TIME-ALGORITHM-MODULES-SEED]")
     options.add_settings(result)
     return result

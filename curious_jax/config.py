@@ -118,7 +118,7 @@ class HindsightConfig:
     substitution: str = option(
         "default",
         "what the other transitions keep: their own module and goal, or (paper) "
-        "the drawn module with its own or a fresh goal",
+        "the drawn module with its own or a fresh goal (as mgme does)",
         "C",
         SUBSTITUTIONS,
     )
@@ -144,7 +144,10 @@ class CurriculumConfig:
     window: int = option(300, "self-evaluation results per competence window (l)", "P: 300")
     self_evaluation: float = option(0.1, "probability that an episode is a self-evaluation", "P")
     selection: str = option(
-        "lp", "modules to practise: by learning progress (as curious does), or uniform (muvfa)", "P", SELECTIONS
+        "lp",
+        "modules to practise: by learning progress (as curious does), or uniform (muvfa); her and mgme have no choice",
+        "P",
+        SELECTIONS,
     )
     replay: str = option(
         "lp",

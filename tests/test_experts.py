@@ -49,16 +49,17 @@ def test_an_epoch_practises_one_module_and_trains_its_expert_alone():
         tiny_config(algorithm="mgme", learner="td3", perturb_at=24, perturb_cube=1, perturb_shift=0.7, seed=1)
     )
     state = trainer.init(run.config, run.env)
+    traces = []
     for turn in (0, 0, 1, 1, 2):
         before = state
         state, _ = run_cycles(run, state, 1)
+        traces.append(run.env.traces.step)
         for expert in range(3):
             of = lambda s: experts.pick(s.learner.critics, expert)  # noqa: E731, B023
             moved = [np.any(np.asarray(a) != b) for a, b in zip(*map(jax.tree.leaves, (of(before), of(state))))]
             assert all(moved) if expert == turn else not any(moved)
+    assert len(set(traces)) == 1  # turns and the shift are traced: one program
     np.testing.assert_array_equal(state.replay.module[:40], np.repeat([0, 0, 1, 1, 2], 8))
     start_x = np.asarray(state.replay.obs[:40, 0, run.env.layout.cube_position(1).start])
     assert (np.abs(start_x[:24]) <= 0.3).all()  # where objects start
     assert (np.abs(start_x[24:] - 0.7) <= 0.3).all()
-    learned = np.asarray(state.curriculum.count)
-    assert learned.sum() <= 40  # self-evaluations are on the module in training too

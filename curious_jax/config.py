@@ -11,11 +11,16 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-ALGORITHMS = ("curious", "muvfa")
+ALGORITHMS = ("curious", "muvfa", "her", "mgme")
+LEARNERS = ("ddpg", "td3")
 PRESETS = ("auto", "cpu", "gpu", "paper")
 PHYSICS = ("auto", "c", "jax", "warp")
 WORLDS = ("fetch", "point")
 SUBSTITUTIONS = ("default", "paper")
+SELECTIONS = ("lp", "uniform")
+REPLAYS = ("lp", "uniform", "own")
+GOAL_REPLAYS = ("her", "none")
+SWITCH = ("on", "off")
 MAX_COUNT = 10**9  # of anything: int32 counters hold it
 
 
@@ -81,8 +86,9 @@ class DDPGConfig:
     discount: float = option(0.98, "discount γ = 1 - 1/50", "C")
     action_l2: float = option(1.0, "weight of mean(a²) in the actor's loss", "C")
     target_rate: float = option(0.02, "share of the new weights in a target average", "field notes; paper 0.05")
-    target_period: str = option("update", "average targets after every update or once per cycle", "C: cycle",
-                                ("update", "cycle"))
+    target_period: str = option(
+        "update", "average targets after every update or once per cycle", "C: cycle", ("update", "cycle")
+    )
 
     def __post_init__(self) -> None:
         _between(self, 1e-8, 1.0, "actor_lr", "critic_lr")
@@ -92,15 +98,42 @@ class DDPGConfig:
 
 
 @dataclass(frozen=True)
+class TD3Config:
+    """What TD3 adds (Fujimoto et al. 2018); step sizes, discount and targets are those of DDPGConfig."""
+
+    target_noise: float = option(0.2, "standard deviation of the noise on the target action", "TD3 paper")
+    target_noise_clip: float = option(0.5, "that noise is clipped to ± this", "TD3 paper")
+    policy_delay: int = option(2, "critic updates per update of the actor and of the targets", "TD3 paper")
+
+    def __post_init__(self) -> None:
+        _between(self, 0.0, 10.0, "target_noise", "target_noise_clip")
+        _positive(self, "policy_delay")
+
+
+@dataclass(frozen=True)
 class HindsightConfig:
-    """Module and goal substitution (SPEC 2.6)."""
+    """Module and goal substitution (SPEC 2.6), and from which episodes."""
 
     hindsight_probability: float = option(0.8, "probability that a transition takes a later outcome as goal", "P")
-    substitution: str = option("default", "what the other transitions keep: their own module and goal, or (paper) "
-                               "the drawn module with its own or a fresh goal", "C", SUBSTITUTIONS)
+    substitution: str = option(
+        "default",
+        "what the other transitions keep: their own module and goal, or (paper) "
+        "the drawn module with its own or a fresh goal (as mgme does)",
+        "C",
+        SUBSTITUTIONS,
+    )
+    goal_replay: str = option("her", "her: hindsight goals as above; none: never (ablation)", "P", GOAL_REPLAYS)
+    interest_replay: str = option(
+        "on", "replay a module from the episodes that moved its outcome alone; off: from any (as her does)", "P", SWITCH
+    )
 
     def __post_init__(self) -> None:
         _between(self, 0.0, 1.0, "hindsight_probability")
+
+    @property
+    def probability(self) -> float:
+        """Of a hindsight goal: 0 without goal replay."""
+        return self.hindsight_probability if self.goal_replay == "her" else 0.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +143,19 @@ class CurriculumConfig:
     epsilon: float = option(0.4, "share of uniform choice in p_LP", "P")
     window: int = option(300, "self-evaluation results per competence window (l)", "P: 300")
     self_evaluation: float = option(0.1, "probability that an episode is a self-evaluation", "P")
+    selection: str = option(
+        "lp",
+        "modules to practise: by learning progress (as curious does), or uniform (muvfa); her and mgme have no choice",
+        "P",
+        SELECTIONS,
+    )
+    replay: str = option(
+        "lp",
+        "modules to replay: by learning progress (curious), uniform (muvfa), or own: any episode, for the module that "
+        "it was collected for (her)",
+        "P",
+        REPLAYS,
+    )
 
     def __post_init__(self) -> None:
         _between(self, 0.0, 1.0, "epsilon", "self_evaluation")
@@ -142,6 +188,21 @@ class NormalizerConfig:
 
 
 @dataclass(frozen=True)
+class PerturbationConfig:
+    """A sensor that goes wrong during the run (SPEC 4, perturbation)."""
+
+    perturb_at: int | None = option(None, "training episodes after which a cube is observed elsewhere", "P: 237,500")
+    perturb_cube: int = option(2, "the cube, counted from 1", "P")
+    perturb_shift: float = option(0.05, "metres by which its x is off from then on", "P")
+
+    def __post_init__(self) -> None:
+        if self.perturb_at is not None:
+            _positive(self, "perturb_at", least=0)
+        _positive(self, "perturb_cube")
+        _between(self, -10.0, 10.0, "perturb_shift")
+
+
+@dataclass(frozen=True)
 class ScheduleConfig:
     """How much of everything (SPEC 2, `paper` preset: 19 workers × 2 rollouts, 25 cycles an epoch, ...)."""
 
@@ -155,8 +216,12 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         _positive(self, *(f.name for f in dataclasses.fields(self)))
-        _require(self.capacity >= self.num_envs, "capacity", self.capacity,
-                 f"at least --num-envs ({self.num_envs}), one cycle of episodes")
+        _require(
+            self.capacity >= self.num_envs,
+            "capacity",
+            self.capacity,
+            f"at least --num-envs ({self.num_envs}), one cycle of episodes",
+        )
 
     @property
     def cycles(self) -> int:
@@ -186,31 +251,48 @@ class CheckpointConfig:
 class TrainConfig:
     """A whole run."""
 
-    modules: tuple[str, ...] = option(("reach", "push", "pnp", "stack"), "modules, comma-separated: reach, push, pnp, "
-                                      "stack, push2, pnp3, stack2on3, ...", "P")
+    modules: tuple[str, ...] = option(
+        ("reach", "push", "pnp", "stack"),
+        "modules, comma-separated: reach, push, pnp, stack, push2, pnp3, stack2on3, ...",
+        "P",
+    )
     distractors: int = option(0, "out-of-reach cubes, one impossible module each", "P: 0, 4, 7")
-    algorithm: str = option("curious", "curious, or muvfa (uniform module selection and replay)", "P", ALGORITHMS)
+    algorithm: str = option(
+        "curious",
+        "curious; muvfa: uniform module selection and replay; her: one flat goal that asks for all modules at once; "
+        "mgme: an expert per module, each trained one epoch (the time between evaluations) in N",
+        "P",
+        ALGORITHMS,
+    )
+    learner: str = option("ddpg", "ddpg, or td3 (twin critics, smoothed targets, delayed actor)", "P", LEARNERS)
     world: str = option("fetch", "fetch, or point (a point-mass probe that learns in seconds)", "ours", WORLDS)
     physics: str = option("auto", "physics backend; auto: c on CPU, warp on NVIDIA, jax elsewhere", "ours", PHYSICS)
     preset: str = option("auto", "settings for this machine (auto: by platform) or the paper's", "ours", PRESETS)
     seed: int = option(0, "random seed", "ours")
     num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1", "P: 10")
-    target_success: float | None = option(None, "stop when mean success over achievable modules reaches this, "
-                                          "confirmed on fresh episodes", "ours")
+    target_success: float | None = option(
+        None, "stop when mean success over achievable modules reaches this, confirmed on fresh episodes", "ours"
+    )
     network: NetworkConfig = NetworkConfig()
     ddpg: DDPGConfig = DDPGConfig()
+    td3: TD3Config = TD3Config()
     hindsight: HindsightConfig = HindsightConfig()
     curriculum: CurriculumConfig = CurriculumConfig()
     exploration: ExplorationConfig = ExplorationConfig()
     normalizer: NormalizerConfig = NormalizerConfig()
+    perturbation: PerturbationConfig = PerturbationConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             choices = f.metadata.get("choices")
-            _require(not choices or getattr(self, f.name) in choices, f.name, getattr(self, f.name),
-                     f"one of {', '.join(choices or ())}")
+            _require(
+                not choices or getattr(self, f.name) in choices,
+                f.name,
+                getattr(self, f.name),
+                f"one of {', '.join(choices or ())}",
+            )
         for group in GROUPS:
             for f in dataclasses.fields(getattr(self, group)):
                 choices = f.metadata.get("choices")
@@ -218,17 +300,28 @@ class TrainConfig:
                 _require(not choices or value in choices, f.name, value, f"one of {', '.join(choices or ())}")
         _require(isinstance(self.modules, tuple), "modules", self.modules, 'a tuple of names, such as ("reach",)')
         _require(len(self.modules) > 0, "modules", "''", "at least one module, such as reach")
+        for name, fixed in FIXED_SETTINGS.get(self.algorithm, {}).items():
+            held = getattr(getattr(self, str(fields_by_name()[name][0])), name)
+            _require(held == fixed, name, held, f"{fixed} with --algorithm {self.algorithm}; leave it out")
         _whole_between(self, 0, 100, "distractors")
         _whole_between(self, 0, 2**31 - 10**6 - 1, "seed")
         _positive(self, "num_seeds")
         if self.target_success is not None:
             _between(self, 0.0, 1.0, "target_success")
         total = len(self.modules) + self.distractors
-        _require(self.schedule.batch_size >= total, "batch_size", self.schedule.batch_size,
-                 f"at least the number of modules, {total}")
+        _require(
+            self.schedule.batch_size >= total,
+            "batch_size",
+            self.schedule.batch_size,
+            f"at least the number of modules, {total}",
+        )
         achievable = len(self.modules)
-        _require(self.schedule.evaluation_episodes >= achievable, "evaluation_episodes",
-                 self.schedule.evaluation_episodes, f"at least the number of achievable modules, {achievable}")
+        _require(
+            self.schedule.evaluation_episodes >= achievable,
+            "evaluation_episodes",
+            self.schedule.evaluation_episodes,
+            f"at least the number of achievable modules, {achievable}",
+        )
 
 
 GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))
@@ -238,14 +331,43 @@ GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is
 PRESET_SETTINGS: dict[str, dict[str, Any]] = {
     "cpu": {"window": 100},
     "gpu": {
-        "num_envs": 2048, "updates_per_cycle": 2000, "batch_size": 4096, "target_rate": 0.005,
-        "capacity": 100_000, "episodes": 300_000, "evaluation_interval": 10_240, "evaluation_episodes": 400,
+        "num_envs": 2048,
+        "updates_per_cycle": 2000,
+        "batch_size": 4096,
+        "target_rate": 0.005,
+        "capacity": 100_000,
+        "episodes": 300_000,
+        "evaluation_interval": 10_240,
+        "evaluation_episodes": 400,
     },
     "paper": {
-        "num_envs": 38, "updates_per_cycle": 100, "batch_size": 19 * 256, "target_rate": 0.05,
-        "target_period": "cycle", "normalize": False, "episodes": 316 * 950, "capacity": 316 * 950,
-        "evaluation_interval": 950, "evaluation_episodes": 95,
+        "num_envs": 38,
+        "updates_per_cycle": 100,
+        "batch_size": 19 * 256,
+        "target_rate": 0.05,
+        "target_period": "cycle",
+        "normalize": False,
+        "episodes": 316 * 950,
+        "capacity": 316 * 950,
+        "evaluation_interval": 950,
+        "evaluation_episodes": 95,
     },
+}
+
+
+# The named algorithms as settings; all name the same ones, so that changing the algorithm changes them all.
+ALGORITHM_SETTINGS: dict[str, dict[str, Any]] = {
+    "curious": {"selection": "lp", "replay": "lp", "interest_replay": "on", "substitution": "default"},
+    "muvfa": {"selection": "uniform", "replay": "uniform", "interest_replay": "on", "substitution": "default"},
+    # Every episode was collected for the flat goal, and any of them serves.
+    "her": {"selection": "uniform", "replay": "own", "interest_replay": "off", "substitution": "default"},
+    # `paper` substitution, so that the whole batch trains the expert on its module.
+    "mgme": {"selection": "uniform", "replay": "uniform", "interest_replay": "on", "substitution": "paper"},
+}
+# What her and mgme leave no choice of: their architecture says which module is next.
+FIXED_SETTINGS: dict[str, dict[str, Any]] = {
+    "her": {"selection": "uniform", "replay": "own"},
+    "mgme": {"selection": "uniform", "replay": "uniform", "substitution": "paper"},
 }
 
 
@@ -254,7 +376,8 @@ def fields_by_name() -> dict[str, tuple[str | None, dataclasses.Field]]:
     result: dict[str, tuple[str | None, dataclasses.Field]] = {}
     for f in dataclasses.fields(TrainConfig):
         if f.name in GROUPS:
-            for g in dataclasses.fields(f.default):
+            default: Any = f.default
+            for g in dataclasses.fields(default):
                 assert g.name not in result, g.name
                 result[g.name] = (f.name, g)
         else:
@@ -267,14 +390,16 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
 
     Args:
       platform: jax.default_backend(); decides what preset "auto" means (gpu on gpu and tpu, else cpu).
-      settings: any field of TrainConfig or its groups; those named win over the preset's.
+      settings: any field of TrainConfig or its groups; those named win over the algorithm's, those over the preset's.
     Raises:
       ConfigError: naming the option and the right values.
     """
     preset = settings.get("preset", "auto")
     _require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
     resolved = preset if preset != "auto" else ("gpu" if platform in ("gpu", "cuda", "tpu") else "cpu")
-    merged = {**PRESET_SETTINGS[resolved], **settings, "preset": resolved}
+    algorithm = settings.get("algorithm", "curious")
+    _require(algorithm in ALGORITHMS, "algorithm", algorithm, f"one of {', '.join(ALGORITHMS)}")
+    merged = {**PRESET_SETTINGS[resolved], **ALGORITHM_SETTINGS[algorithm], **settings, "preset": resolved}
     table = fields_by_name()
     top: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {g: {} for g in GROUPS}
@@ -283,7 +408,7 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
             raise ConfigError(f"{option_name(name)}: no such setting; see --help for all of them")
         group, _ = table[name]
         (groups[group] if group else top)[name] = value
-    types = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
+    types: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
     return TrainConfig(**top, **{g: types[g](**values) for g, values in groups.items()})
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from curious_jax.config import CurriculumConfig
+from curious_jax.types import FLAT
 
 
 @struct.dataclass
@@ -35,13 +36,13 @@ def update(state: CurriculumState, module: jax.Array, success: jax.Array, counte
 
     Args:
       state: windows.
-      module: [E] int32.
+      module: [E] int32. FLAT asks for every module at once, so its result enters every window.
       success: [E] bool.
       counted: [E] bool: a valid self-evaluation; others leave the windows alone.
     """
     chex.assert_equal_shape((module, success, counted))
     num_modules, size = state.results.shape
-    hits = (module == jnp.arange(num_modules)[:, None]) & counted  # [M, E]
+    hits = ((module == jnp.arange(num_modules)[:, None]) | (module == FLAT)) & counted  # [M, E]
     rank = jnp.cumsum(hits, axis=1) - 1
     new = hits.sum(axis=1)
     # Of more than 2l results at once the oldest would be overwritten in the same scatter: leave them out.
@@ -91,23 +92,25 @@ def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None =
     return epsilon * uniform + (1.0 - epsilon) * share
 
 
-def module_probabilities(state: CurriculumState, config: CurriculumConfig, lp: bool,
-                         valid: jax.Array | None = None) -> jax.Array:
+def module_probabilities(
+    state: CurriculumState, config: CurriculumConfig, lp: bool, valid: jax.Array | None = None
+) -> jax.Array:
     """p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False."""
     _, progress = competence_and_progress(state)
     return probabilities(progress if lp else jnp.zeros_like(progress), config.epsilon, valid)
 
 
-def choose(state: CurriculumState, config: CurriculumConfig, lp: bool, key: jax.Array,
-           num_envs: int) -> tuple[jax.Array, jax.Array]:
+def choose(
+    state: CurriculumState, config: CurriculumConfig, key: jax.Array, num_envs: int
+) -> tuple[jax.Array, jax.Array]:
     """One (module [E] int32, self-evaluation flag [E] bool) per environment (Algorithm 1, lines 4-5).
 
-    Self-evaluations draw their module uniformly, the others from p.
+    Self-evaluations draw their module uniformly, the others from p_LP or (selection uniform) uniformly too.
     """
     key_flag, key_uniform, key_module = jax.random.split(key, 3)
     num_modules = state.results.shape[0]
     flag = jax.random.bernoulli(key_flag, config.self_evaluation, (num_envs,))
     uniform = jax.random.randint(key_uniform, (num_envs,), 0, num_modules)
-    p = module_probabilities(state, config, lp)
+    p = module_probabilities(state, config, config.selection == "lp")
     drawn = jax.random.choice(key_module, num_modules, (num_envs,), p=p)
     return jnp.where(flag, uniform, drawn).astype(jnp.int32), flag

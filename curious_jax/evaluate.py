@@ -88,7 +88,7 @@ def measure(
     if config.num_seeds > 1:
         policy = jax.tree.map(lambda leaf: leaf[index], policy)
     total = episodes * sum(env.modules.achievable)
-    found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total)
+    found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
     return {
         "run": str(export.path),
         "trained_episodes": export.info["episodes"],

@@ -1,4 +1,9 @@
-"""Evaluation of a frozen policy: no noise, random goals, success per achievable module (SPEC 3)."""
+"""Evaluation of a frozen policy: no noise, random goals, success per achievable module (SPEC 3).
+
+HER has one goal that asks for every module at once, and so has its evaluation: a module's episodes ask for the flat
+goal and succeed when all modules are solved (CURIOUS: "the agent needs to satisfy the constraints described by all
+the modules at once"; its curve stays at 0). MG-ME acts on a module with that module's expert.
+"""
 
 import dataclasses
 import functools
@@ -11,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import binomtest
 
-from curious_jax import rollout, trainer
+from curious_jax import perturbation, rollout, trainer
 from curious_jax.config import TrainConfig
-from curious_jax.types import Env
+from curious_jax.types import FLAT, Env
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`
 EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
@@ -59,39 +64,42 @@ def achievable(env: Any) -> np.ndarray:
 
 
 def batch_success(
-    run: trainer.Setup, policy: trainer.Policy, key: jax.Array, module: jax.Array
+    run: trainer.Setup, policy: trainer.Policy, key: jax.Array, module: jax.Array, offset: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """One evaluation episode per entry of module [W] -> (success [W], overflow []). An invalid one is a failure."""
+    if run.config.algorithm == "her":
+        module = jnp.full_like(module, FLAT)
     exploring = jnp.zeros(module.shape, bool)
     acting = trainer.acting(run, policy)
-    episode, overflow = rollout.collect(acting, run.env, run.config.exploration, key, module, exploring)
+    episode, overflow = rollout.collect(acting, run.env, run.config.exploration, key, module, exploring, offset)
     return episode.success, overflow
 
 
-Evaluator = Callable[[Any, Any, int], list[Result]]
+Evaluator = Callable[[Any, Any, int, Any], list[Result]]
 
 
 def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     """Compiles evaluation in batches of `worlds` episodes.
 
     Returns:
-      (policy, keys, episodes) -> one Result per seed, where policy and keys have a leading axis S when the
-      run has several seeds, and at least `episodes` episodes are spread evenly over the achievable modules.
+      (policy, keys, episodes, offset) -> one Result per seed, where policy and keys have a leading axis S when
+      the run has several seeds, at least `episodes` episodes are spread evenly over the achievable modules, and
+      `offset` is the sensors' at this point of the run (perturbation.offset).
       It raises rollout.OverflowedBuffers when physics dropped contacts.
     """
     several = run.config.num_seeds > 1
     run = run._replace(env=run.env.with_worlds(worlds * run.config.num_seeds))
 
     one = functools.partial(batch_success, run)
-    batch = jax.jit(jax.vmap(one, in_axes=(0, 0, None)) if several else one)
+    batch = jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)) if several else one)
     ids = achievable(run.env)
     fold = jax.vmap(jax.random.fold_in, (0, None)) if several else jax.random.fold_in
 
-    def evaluate(policy: Any, key: Any, episodes: int) -> list[Result]:
+    def evaluate(policy: Any, key: Any, episodes: int, offset: Any) -> list[Result]:
         chunks = -(-episodes // worlds)
         module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
         # One batch at a time: physics on the host is not asked twice at once.
-        batches = [jax.device_get(batch(policy, fold(key, c), jnp.asarray(module[c]))) for c in range(chunks)]
+        batches = [jax.device_get(batch(policy, fold(key, c), jnp.asarray(module[c]), offset)) for c in range(chunks)]
         rollout.check_overflow([overflow for _, overflow in batches])
         success = np.stack([solved for solved, _ in batches])
         if not several:
@@ -108,7 +116,14 @@ def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success:
     )
 
 
-def evaluate(config: TrainConfig, env: Env, policy: trainer.Policy, key: jax.Array, num_episodes: int) -> Result:
-    """Evaluates one policy on at least num_episodes episodes, spread evenly over the achievable modules."""
+def evaluate(
+    config: TrainConfig, env: Env, policy: trainer.Policy, key: jax.Array, num_episodes: int, trained: int = 0
+) -> Result:
+    """Evaluates one policy on at least num_episodes episodes, spread evenly over the achievable modules.
+
+    Args:
+      trained: episodes that the policy was trained for, which decides over a perturbation.
+    """
     run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
-    return make_evaluator(run, min(num_episodes, MAX_WORLDS))(policy, key, num_episodes)[0]
+    offset = perturbation.offset(config.perturbation, env, trained)
+    return make_evaluator(run, min(num_episodes, MAX_WORLDS))(policy, key, num_episodes, offset)[0]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from curious_jax import curriculum, evaluation, trainer
+from curious_jax import curriculum, evaluation, perturbation, trainer
 from curious_jax.config import TrainConfig
 from curious_jax.rollout import OverflowedBuffers, check_overflow
 from curious_jax.types import Env
@@ -225,7 +225,8 @@ class _Loop:
     def _evaluate(self, stream: int, episodes: int) -> list[evaluation.Result]:
         keys = jnp.stack([evaluation.evaluation_key(s, self.history.episodes, stream) for s in self.seeds])
         several = self.config.num_seeds > 1
-        return self.evaluate(trainer.policy(self.state), keys if several else keys[0], episodes)
+        offset = perturbation.offset(self.config.perturbation, self.env, self.history.episodes)
+        return self.evaluate(trainer.policy(self.state), keys if several else keys[0], episodes, offset)
 
     def _confirmed(self, results: list[evaluation.Result]) -> bool:
         """Has every seed reached the target, each confirmed once on fresh episodes?"""
@@ -281,5 +282,5 @@ class _Loop:
 
     def _curriculum_summary(self, state: curriculum.CurriculumState) -> tuple[jax.Array, jax.Array, jax.Array]:
         c, progress = curriculum.competence_and_progress(state)
-        p = curriculum.module_probabilities(state, self.config.curriculum, trainer.uses_lp(self.config))
+        p = curriculum.module_probabilities(state, self.config.curriculum, self.config.curriculum.selection == "lp")
         return c, progress, p

@@ -14,8 +14,15 @@ def later_time(key: jax.Array, t: jax.Array, steps: int) -> jax.Array:
     return jnp.minimum(t + 1 + (u * (steps - t)).astype(jnp.int32), steps)
 
 
-def substitute(state: ReplayState, modules: ModuleTable, config: HindsightConfig, key: jax.Array, module: jax.Array,
-               slot: jax.Array, t: jax.Array) -> Transition:
+def substitute(
+    state: ReplayState,
+    modules: ModuleTable,
+    config: HindsightConfig,
+    key: jax.Array,
+    module: jax.Array,
+    slot: jax.Array,
+    t: jax.Array,
+) -> Transition:
     """The transitions (slot, t), rewritten to train on `module`, with their reward recomputed.
 
     With the hindsight probability a transition takes `module` and the outcome reached at a later time of its
@@ -23,13 +30,14 @@ def substitute(state: ReplayState, modules: ModuleTable, config: HindsightConfig
     goal if it was collected for that module and a fresh one if not (`paper`).
 
     Args:
-      module, slot, t: [B] int32.
+      module, slot, t: [B] int32. For module FLAT (episodes of HER) the goal's parts are substituted together, all by
+        the outcomes of one moment.
     Returns:
       Transition, [B, ...].
     """
     key_flag, key_time, key_goal = jax.random.split(key, 3)
     steps = state.action.shape[1]
-    hindsight = jax.random.bernoulli(key_flag, config.hindsight_probability, t.shape)
+    hindsight = jax.random.bernoulli(key_flag, config.probability, t.shape)
     obs, next_obs = state.obs[slot, t], state.obs[slot, t + 1]
     later = state.obs[slot, later_time(key_time, t, steps)]
 

@@ -24,7 +24,7 @@ class Need:
     num_envs: int  # one cycle's episodes
     evaluation_episodes: int  # one evaluation's
     batch_size: int  # a minibatch, its activations and gradients
-    hidden_size: int  # actor and critic: weights, targets, Adam moments, gradients
+    hidden_size: int  # actor and critics (of every expert): weights, targets, Adam moments, gradients
     updates_per_cycle: int  # their random keys
     window: int  # self-evaluation results
     checkpoint_minutes: int  # on a CPU: a copy of the store while a checkpoint is written
@@ -47,13 +47,15 @@ def need(config: TrainConfig, env: Any) -> Need:
     inputs = env.obs_size + modules.goal_size + modules.num_modules + env.action_size
     activations = 8 * (network.hidden_layers + 1) * network.hidden_size
     weights = network.hidden_size * (inputs + network.hidden_size * network.hidden_layers)
+    networks = 3 if config.learner == "td3" else 2
+    experts = modules.num_modules if config.algorithm == "mgme" else 1
     parts = Need(
         capacity=schedule.capacity * episode,
         # As the rollout's steps, as whole episodes and as normaliser samples.
         num_envs=3 * schedule.num_envs * episode,
         evaluation_episodes=2 * schedule.evaluation_episodes * episode,
         batch_size=4 * schedule.batch_size * (4 * inputs + activations),
-        hidden_size=4 * 2 * 5 * weights,
+        hidden_size=4 * networks * experts * 5 * weights,
         updates_per_cycle=16 * schedule.updates_per_cycle,
         window=16 * config.curriculum.window * modules.num_modules,
         checkpoint_minutes=schedule.capacity * episode if jax.default_backend() == "cpu" else 0,

@@ -68,8 +68,9 @@ def merge(moments: Moments, samples: jax.Array, weights: jax.Array) -> Moments:
     )
 
 
-def update(state: NormalizerState, modules: ModuleTable, episode: Episode, relevant: jax.Array,
-           hindsight_probability: float) -> NormalizerState:
+def update(
+    state: NormalizerState, modules: ModuleTable, episode: Episode, relevant: jax.Array, hindsight_probability: float
+) -> NormalizerState:
     """Adds the valid episodes of one cycle.
 
     Goal slots see the mixture that training batches show: outcomes of relevant episodes with the
@@ -87,10 +88,12 @@ def update(state: NormalizerState, modules: ModuleTable, episode: Episode, relev
     asked = modules.mask(episode.module) & episode.valid[:, None]  # [E, G]
     flat = outcomes.shape[0] * outcomes.shape[1], outcomes.shape[2]  # not -1: G is 0 when no module has a goal
     samples = jnp.concatenate([outcomes.reshape(flat), goals])
-    weights = jnp.concatenate([
-        jnp.repeat(reached, outcomes.shape[1], axis=0) * hindsight_probability,
-        asked * outcomes.shape[1] * (1.0 - hindsight_probability),
-    ])
+    weights = jnp.concatenate(
+        [
+            jnp.repeat(reached, outcomes.shape[1], axis=0) * hindsight_probability,
+            asked * outcomes.shape[1] * (1.0 - hindsight_probability),
+        ]
+    )
     return NormalizerState(
         obs=merge(state.obs, obs, valid.astype(jnp.float32)),
         goal=merge(state.goal, samples, weights),
@@ -103,8 +106,14 @@ def normalize(moments: Moments, config: NormalizerConfig, x: jax.Array) -> jax.A
     return jnp.clip((x - moments.mean) / deviation, -config.clip, config.clip)
 
 
-def policy_input(state: NormalizerState, config: NormalizerConfig, modules: ModuleTable, obs: jax.Array,
-                 goal: jax.Array, module: jax.Array) -> jax.Array:
+def policy_input(
+    state: NormalizerState,
+    config: NormalizerConfig,
+    modules: ModuleTable,
+    obs: jax.Array,
+    goal: jax.Array,
+    module: jax.Array,
+) -> jax.Array:
     """[..., O], [..., G], [...] -> [..., O+G+M]: the M-UVFA input [s, g, m_d].
 
     The goal is normalised slot by slot and masked afterwards, so that inactive slots are exactly 0.

@@ -22,11 +22,13 @@ from curious_jax.config import ConfigError, option_name
 GROUP_TITLES = {
     None: "the run",
     "schedule": "schedule",
-    "curriculum": "curriculum (self-evaluation, competence, learning progress)",
-    "hindsight": "hindsight (module and goal substitution)",
+    "curriculum": "curriculum (self-evaluation, competence, learning progress, choice of modules)",
+    "hindsight": "replay (module and goal substitution, interesting episodes)",
     "exploration": "exploration",
     "normalizer": "input normalisation",
-    "ddpg": "DDPG",
+    "perturbation": "perturbation (a cube observed elsewhere)",
+    "ddpg": "DDPG (and TD3)",
+    "td3": "TD3, besides",
     "network": "networks",
     "checkpoint": "checkpoints",
 }
@@ -181,7 +183,16 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
         return merged
     if "preset" in merged:
         raise ConfigError("--preset: a --config file holds every setting already; leave one of the two out")
-    return {**read_config(given["config"]), **merged}
+    return {**_of_algorithm(read_config(given["config"]), merged), **merged}
+
+
+def _of_algorithm(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A config file's settings without those that its algorithm brought, when another algorithm is asked for."""
+    old = held.get("algorithm", "curious")
+    if given.get("algorithm", old) == old:
+        return held
+    brought = configs.ALGORITHM_SETTINGS.get(old, {})
+    return {name: value for name, value in held.items() if name not in brought or brought[name] != value}
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -34,10 +34,11 @@ def make_env(config: TrainConfig) -> Any:
       ConfigError: naming the option at fault, or the foreign package that hides our `envs`.
     """
     check_envs_package()
+    from curious_jax import perturbation
     from envs import world
 
     try:
-        return world.make(
+        env = world.make(
             world=config.world,
             modules=config.modules,
             distractors=config.distractors,
@@ -46,6 +47,8 @@ def make_env(config: TrainConfig) -> Any:
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    perturbation.check(config.perturbation, env)
+    return env
 
 
 def check_envs_package() -> None:

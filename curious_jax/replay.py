@@ -123,6 +123,13 @@ def sample(state: ReplayState, key: jax.Array, module: jax.Array) -> tuple[jax.A
     return jnp.where(count > 0, relevant_slot, number), t
 
 
+def sample_any(state: ReplayState, key: jax.Array, batch_size: int) -> tuple[jax.Array, jax.Array]:
+    """Draws (slot [B], t [B]): uniform over all episodes, t uniform."""
+    key_episode, key_time = jax.random.split(key)
+    slot = _uniform_below(key_episode, jnp.broadcast_to(state.size, (batch_size,)))
+    return slot, jax.random.randint(key_time, (batch_size,), 0, state.action.shape[1])
+
+
 def _uniform_below(key: jax.Array, bound: jax.Array) -> jax.Array:
     """[B] int32 uniform in 0 ... bound-1 (0 where bound is 0); bounds are far below 2^24."""
     u = jax.random.uniform(key, bound.shape)

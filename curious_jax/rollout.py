@@ -27,7 +27,7 @@ def check_overflow(overflow: Any) -> None:
     if np.any(np.asarray(overflow)):
         raise OverflowedBuffers(
             "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or njmax in "
-            "envs/physics/mjx.py"
+            "envs/physics/warp.py (buffer_sizes)"
         )
 
 
@@ -40,14 +40,22 @@ def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax
     return jnp.where(flag[..., None], uniform, noisy)
 
 
-def collect(policy: Policy, env: Env, config: ExplorationConfig, key: jax.Array, module: jax.Array,
-            exploring: jax.Array) -> tuple[Episode, jax.Array]:
+def collect(
+    policy: Policy,
+    env: Env,
+    config: ExplorationConfig,
+    key: jax.Array,
+    module: jax.Array,
+    exploring: jax.Array,
+    offset: jax.Array | None = None,
+) -> tuple[Episode, jax.Array]:
     """E whole episodes from fresh starts and fresh goals.
 
     Args:
       policy: acts without noise.
       module: [E] int32.
       exploring: [E] bool, which environments add exploration noise.
+      offset: [O] added to all that the sensors read (perturbation.py), None for nothing.
     Returns:
       (Episode [E, ...], overflow []: some physics buffer ran out).
     """
@@ -57,16 +65,21 @@ def collect(policy: Policy, env: Env, config: ExplorationConfig, key: jax.Array,
     goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
     goal_at = jax.vmap(env.modules.goal_at)
 
+    def observe(state):
+        return state.obs if offset is None else state.obs + offset
+
     def step(state, key):
-        action = policy(state.obs, goal_at(goal, module, state.obs), module)
+        obs = observe(state)
+        action = policy(obs, goal_at(goal, module, obs), module)
         action = jnp.where(exploring[:, None], explore(key, action, config), action)
         state = jax.vmap(env.step)(state, action)
-        return state, (state.obs, action)
+        return state, (observe(state), action)
 
-    first = state.obs
+    first = observe(state)
     state, (obs, action) = jax.lax.scan(step, state, jax.random.split(key_steps, env.episode_length))
     obs = jnp.concatenate([first[None], obs]).swapaxes(0, 1)  # [E, T+1, O]
-    reward = jax.vmap(env.modules.reward)(state.obs, goal_at(goal, module, state.obs), module)
+    last = observe(state)
+    reward = jax.vmap(env.modules.reward)(last, goal_at(goal, module, last), module)
     valid = jnp.all(jnp.isfinite(obs) & (jnp.abs(obs) <= env.obs_bound), axis=(1, 2))
     episode = Episode(
         obs=obs,

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 def parser() -> options.Parser:
     """The command line: the config's settings, --out and --resume."""
-    result = options.Parser("train", "Trains CURIOUS (or M-UVFA) on modular goals and leaves a run folder.")
+    result = options.Parser("train", "Trains CURIOUS (or a baseline) on modular goals and leaves a run folder.")
     result.add_argument("--out", metavar="DIR", help="the run's folder [default: runs/TIME-ALGORITHM-MODULES-SEED]")
     result.add_argument(
         "--resume",

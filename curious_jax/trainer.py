@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from curious_jax import curriculum, ddpg, hindsight, normalizer, replay, rollout
+from curious_jax import curriculum, ddpg, experts, hindsight, normalizer, perturbation, replay, rollout, td3
 from curious_jax.config import TrainConfig
-from curious_jax.types import Env, Learner, LearnerBatch, Transition
+from curious_jax.types import FLAT, Env, Learner, LearnerBatch, Transition
 
 
 @struct.dataclass
@@ -55,9 +55,16 @@ class Setup(NamedTuple):
 
 
 def setup(config: TrainConfig, env: Env) -> Setup:
-    """Builds the learner for this environment's sizes."""
-    input_size = env.obs_size + env.modules.goal_size + env.modules.num_modules
-    return Setup(config, env, ddpg.make(config.network, config.ddpg, input_size, env.action_size))
+    """Builds the learner for this environment's sizes; MG-ME's is one per module."""
+    modules = env.modules
+    sizes = env.obs_size + modules.goal_size + modules.num_modules, env.action_size
+    if config.learner == "td3":
+        learner = td3.make(config.network, config.ddpg, config.td3, *sizes)
+    else:
+        learner = ddpg.make(config.network, config.ddpg, *sizes)
+    if config.algorithm == "mgme":
+        learner = experts.make(learner, modules.num_modules)
+    return Setup(config, env, learner)
 
 
 def init_one(run: Setup, seed: jax.Array) -> TrainState:
@@ -95,11 +102,6 @@ def init(config: TrainConfig, env: Env) -> TrainState:
     return jax.jit(jax.vmap(one))(jnp.array(seeds(config)))
 
 
-def uses_lp(config: TrainConfig) -> bool:
-    """Does learning progress guide module selection and replay? (M-UVFA chooses uniformly.)"""
-    return config.algorithm == "curious"
-
-
 def acting(run: Setup, policy: Policy) -> rollout.Policy:
     """The noise-free policy as a function of observation, goal and module."""
 
@@ -118,41 +120,39 @@ def policy(state: TrainState) -> Policy:
 def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics]:
     """One cycle of CURIOUS for one seed (Algorithm 1): E episodes, then the updates."""
     config, env, learner = run
-    modules, lp = env.modules, uses_lp(config)
+    modules, schedule = env.modules, config.schedule
     key, key_choose, key_collect, key_updates = jax.random.split(state.key, 4)
 
     # Module and goal selection, then E episodes in parallel [lines 4-14].
-    module, self_evaluation = curriculum.choose(
-        state.curriculum, config.curriculum, lp, key_choose, config.schedule.num_envs
-    )
-    episode, overflow = rollout.collect(
-        acting(run, policy(state)), env, config.exploration, key_collect, module, ~self_evaluation
-    )
+    module, self_evaluation = curriculum.choose(state.curriculum, config.curriculum, key_choose, schedule.num_envs)
+    module = _asked_for(run, state.cycle, module)
+    offset = perturbation.offset(config.perturbation, env, state.cycle * schedule.num_envs)
+    actor = acting(run, policy(state))
+    episode, overflow = rollout.collect(actor, env, config.exploration, key_collect, module, ~self_evaluation, offset)
 
     # Memory, with each episode's relevance to every module [line 15].
     relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
-    statistics = normalizer.update(
-        state.normalizer, modules, episode, relevant, config.hindsight.hindsight_probability
-    )
+    if config.hindsight.interest_replay == "off":
+        relevant = jnp.ones_like(relevant)
+    statistics = normalizer.update(state.normalizer, modules, episode, relevant, config.hindsight.probability)
     store = replay.add(state.replay, episode, relevant)
 
     # Self-evaluation results → competence, LP, p_LP [lines 16-19].
     windows = curriculum.update(state.curriculum, module, episode.success, self_evaluation & episode.valid)
 
     # Module and goal replay, rewards, gradient steps [lines 20-22].
-    p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
-    batch_module = replay.batch_modules(p, config.schedule.batch_size)
+    modules_wanted = _replayed(run, state.cycle, windows, store)
 
     def update(learner_state, key):
         key_sample, key_substitute = jax.random.split(key)
-        slot, t = replay.sample(store, key_sample, batch_module)
+        batch_module, slot, t = _drawn(run, store, key_sample, modules_wanted)
         batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, batch_module, slot, t)
         return learner.update(learner_state, _networks_view(run, statistics, batch))
 
-    keys = jax.random.split(key_updates, config.schedule.updates_per_cycle)
-    learner_state, losses = jax.lax.scan(update, state.learner, keys)
+    keys = jax.random.split(key_updates, schedule.updates_per_cycle)
+    learner_state, losses = jax.lax.scan(update, _in_training(run, state), keys)
     state = TrainState(
-        learner=learner.end_cycle(learner_state),
+        learner=_trained(run, state, learner.end_cycle(learner_state)),
         normalizer=statistics,
         replay=store,
         curriculum=windows,
@@ -165,6 +165,55 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
         overflow=overflow.astype(jnp.int32),
     )
     return state, metrics
+
+
+# Where the baselines differ: the modules practised and replayed, and MG-ME's expert in training.
+
+
+def _turn(run: Setup, cycle: jax.Array) -> jax.Array:
+    """[] int32: whose turn it is among MG-ME's experts."""
+    return experts.turn(run.config.schedule, cycle, run.env.modules.num_modules)
+
+
+def _asked_for(run: Setup, cycle: jax.Array, module: jax.Array) -> jax.Array:
+    """[E] -> [E]: the chosen modules; the flat goal for HER, for MG-ME the module of the expert in training."""
+    if run.config.algorithm == "her":
+        return jnp.full_like(module, FLAT)
+    if run.config.algorithm == "mgme":
+        return jnp.full_like(module, _turn(run, cycle))
+    return module
+
+
+def _replayed(
+    run: Setup, cycle: jax.Array, windows: curriculum.CurriculumState, store: replay.ReplayState
+) -> jax.Array:
+    """The module that each transition of a batch is for, [B]; for MG-ME that of the expert in training."""
+    config = run.config
+    if config.algorithm == "mgme":
+        return jnp.full(config.schedule.batch_size, _turn(run, cycle), jnp.int32)
+    lp = config.curriculum.replay == "lp"
+    p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
+    return replay.batch_modules(p, config.schedule.batch_size)
+
+
+def _drawn(
+    run: Setup, store: replay.ReplayState, key: jax.Array, wanted: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(module, slot, t), [B] each, of a batch; with replay `own` (HER's) from any episode, for its own module."""
+    if run.config.curriculum.replay == "own":
+        slot, t = replay.sample_any(store, key, run.config.schedule.batch_size)
+        return store.module[slot], slot, t
+    return wanted, *replay.sample(store, key, wanted)
+
+
+def _in_training(run: Setup, state: TrainState) -> Any:
+    """The learner's state that this cycle's updates are for: of MG-ME's experts the one whose turn it is."""
+    return experts.pick(state.learner, _turn(run, state.cycle)) if run.config.algorithm == "mgme" else state.learner
+
+
+def _trained(run: Setup, state: TrainState, updated: Any) -> Any:
+    """The learner's whole state after the updates of the part `_in_training`."""
+    return experts.put(state.learner, _turn(run, state.cycle), updated) if run.config.algorithm == "mgme" else updated
 
 
 def _networks_view(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:

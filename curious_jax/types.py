@@ -8,7 +8,8 @@ A module is an int32 index into the module table; FLAT (-1) stands for the flat 
 for every module at once.
 """
 
-from typing import Any, Callable, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import jax
 from flax import struct
@@ -83,6 +84,16 @@ class ModuleTable(Protocol):
         ...
 
 
+class Layout(Protocol):
+    """Where the cubes stand in the observation; k counts from 1."""
+
+    num_cubes: int
+
+    def cube_position(self, k: int) -> slice: ...
+
+    def cube_relative_position(self, k: int) -> slice: ...
+
+
 class EnvState(Protocol):
     """What the learner reads of an environment's state."""
 
@@ -94,6 +105,7 @@ class Env(Protocol):
     """One environment of fixed episode length; vmap reset and step over any leading axes."""
 
     modules: ModuleTable
+    layout: Layout
     obs_size: int
     action_size: int
     episode_length: int

@@ -59,6 +59,10 @@ class PointLayout:
         """Object k, from 1."""
         return slice(4 * k - 2, 4 * k)
 
+    def cube_relative_position(self, k: int) -> slice:
+        """Object k minus the point."""
+        return slice(4 * k, 4 * k + 2)
+
     def distractor_position(self, k: int) -> slice:
         """Distractor k, from 1."""
         start = 2 + 4 * self.num_cubes + 2 * (k - 1)

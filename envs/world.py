@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def make(world: str = "fetch", modules: Sequence[str] = ("reach", "push", "pnp", "stack"), distractors: int = 0,
-         physics: str = "auto", num_worlds: int = 1) -> Any:
+def make(
+    world: str = "fetch",
+    modules: Sequence[str] = ("reach", "push", "pnp", "stack"),
+    distractors: int = 0,
+    physics: str = "auto",
+    num_worlds: int = 1,
+) -> Any:
     """An environment with its module table (see curious_jax.types.Env).
 
     Args:

@@ -64,7 +64,9 @@ def run_cycles(run: trainer.Setup, state: trainer.TrainState, cycles: int) -> tu
     def cycle(state, _):
         state, _ = trainer.train_cycle(run, state)
         c, progress = curriculum.competence_and_progress(state.curriculum)
-        p = curriculum.module_probabilities(state.curriculum, run.config.curriculum, trainer.uses_lp(run.config))
+        p = curriculum.module_probabilities(
+            state.curriculum, run.config.curriculum, run.config.curriculum.selection == "lp"
+        )
         return state, CycleRecord(c, progress, p, state.replay.count)
 
     return jax.lax.scan(cycle, state, None, length=cycles)

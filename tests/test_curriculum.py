@@ -8,6 +8,7 @@ from helpers import assert_uniform
 
 from curious_jax import curriculum
 from curious_jax.config import CurriculumConfig
+from curious_jax.types import FLAT
 
 UNIFORM = np.full(4, 0.25)
 update = jax.jit(curriculum.update)
@@ -113,9 +114,9 @@ def test_results_count_in_order_however_many_come_in_one_cycle(chunk):
 
 def test_only_counted_results_of_the_right_module_enter():
     state = curriculum.init(3, CurriculumConfig(window=2))
-    module = jnp.array([2, 0, 2, 0, 2, 2, 2, -1], jnp.int32)
-    success = jnp.array([1, 1, 0, 1, 1, 1, 0, 1], bool)
-    counted = jnp.array([1, 0, 1, 0, 1, 1, 0, 1], bool)
+    module = jnp.array([2, 0, 2, 0, 2, 2, 2], jnp.int32)
+    success = jnp.array([1, 1, 0, 1, 1, 1, 0], bool)
+    counted = jnp.array([1, 0, 1, 0, 1, 1, 0], bool)
     state = update(state, module, success, counted)
     np.testing.assert_array_equal(state.count, [0, 0, 4])
     assert (1.0, 0.5) == c_and_lp(state, 2)  # 1 0 | 1 1
@@ -146,7 +147,7 @@ def test_against_a_list_of_results_over_many_cycles():
 def test_self_evaluations_are_uniform_and_the_others_follow_p():
     state = windows([0, 0, 0, 1, 1, 1], 3, num_modules=4)
     config = CurriculumConfig(window=3)
-    module, flag = jax.jit(lambda k: curriculum.choose(state, config, True, k, 20_000))(jax.random.key(0))
+    module, flag = jax.jit(lambda k: curriculum.choose(state, config, k, 20_000))(jax.random.key(0))
     assert module.dtype == jnp.int32
     assert_uniform(flag, [True, False], [0.1, 0.9])
     assert_uniform(module[flag], range(4))
@@ -155,5 +156,13 @@ def test_self_evaluations_are_uniform_and_the_others_follow_p():
 
 def test_muvfa_chooses_uniformly():
     state = windows([0, 0, 0, 1, 1, 1], 3, num_modules=4)
-    module, _ = curriculum.choose(state, CurriculumConfig(window=3), False, jax.random.key(1), 20_000)
+    module, _ = curriculum.choose(state, CurriculumConfig(window=3, selection="uniform"), jax.random.key(1), 20_000)
     assert_uniform(module, range(4))
+
+
+def test_the_flat_goals_results_enter_every_window():
+    state = curriculum.init(3, CurriculumConfig(window=4))
+    module, success = jnp.array([FLAT, 1, FLAT]), jnp.array([True, True, False])
+    state = update(state, module, success, jnp.array([True, True, True]))
+    np.testing.assert_array_equal(state.count, [2, 3, 2])
+    np.testing.assert_array_equal(state.results[:, :3], [[1, 0, 0], [1, 1, 0], [1, 0, 0]])

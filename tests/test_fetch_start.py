@@ -54,7 +54,11 @@ def test_reset_is_a_function_of_the_key_alone():
     fresh = jax.jit(FetchEnv.create(2, 2, physics="c").reset)(jax.random.key(3))
     for other in (again, fresh):
         for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other)):
-            assert (jax.random.key_data(a) == jax.random.key_data(b)).all() if a.dtype == first.key.dtype else (a == b).all()
+            assert (
+                (jax.random.key_data(a) == jax.random.key_data(b)).all()
+                if a.dtype == first.key.dtype
+                else (a == b).all()
+            )
     assert not (first.obs == reset(jax.random.key(4)).obs).all()
 
 

@@ -33,6 +33,12 @@ def test_the_paper_s_store_is_nine_kilobytes_an_episode():
     assert memory.need(config, Fetch).capacity / memory.GIB == pytest.approx(2.55, abs=0.1)
 
 
+def test_experts_and_twin_critics_take_memory_of_their_own():
+    of = lambda **settings: memory.need(*setup(**settings)).hidden_size  # noqa: E731
+    assert of(algorithm="mgme") == 2 * of()  # reach and push
+    assert of(learner="td3") == 1.5 * of()  # three networks for two
+
+
 def test_seeds_multiply_everything_but_the_program():
     config, env = setup()
     one = memory.need(config, env)

@@ -85,6 +85,24 @@ def test_config_file_repeats_a_run_and_flags_win(tmp_path):
     assert again.schedule == config.schedule
 
 
+def test_another_algorithm_beside_a_config_file_brings_its_own_settings(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(seed=4))))
+    again = configs.make_config(**settings("--config", str(path), "--algorithm", "muvfa"))
+    assert again == configs.make_config(seed=4, algorithm="muvfa")
+    her = configs.make_config(**settings("--config", str(path), "--algorithm", "her"))
+    assert her == configs.make_config(seed=4, algorithm="her")
+    named = configs.make_config(**settings("--config", str(path), "--algorithm", "muvfa", "--replay", "lp"))
+    assert (named.curriculum.selection, named.curriculum.replay) == ("uniform", "lp")
+
+
+def test_a_setting_of_ones_own_outlives_a_change_of_algorithm(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(substitution="paper", interest_replay="off"))))
+    again = configs.make_config(**settings("--config", str(path), "--algorithm", "muvfa"))
+    assert (again.hindsight.substitution, again.hindsight.interest_replay) == ("paper", "off")
+
+
 def test_preset_beside_a_config_file_is_refused(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configs.to_dict(configs.make_config())))

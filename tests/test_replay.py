@@ -182,3 +182,10 @@ def test_shares_always_fill_the_batch():
             assert got.sum() == batch
             assert (np.abs(got - batch * p) <= 1.01).all()
             assert (got[p == 0] == 0).all()
+
+
+def test_any_episode_may_be_drawn_at_any_time_whatever_its_relevance():
+    state = filled(7)  # of a capacity of 10
+    slot, t = replay.sample_any(state, jax.random.key(0), 6000)
+    assert_uniform(state.obs[slot, 0, 0], range(7))
+    assert_uniform(t, range(STEPS))

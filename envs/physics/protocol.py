@@ -57,7 +57,9 @@ def initial_state(qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
     )
 
 
-def next_state(state: PhysicsState, qpos: Array, qvel: Array, sensordata: Array, overflow: Array | bool) -> PhysicsState:
+def next_state(
+    state: PhysicsState, qpos: Array, qvel: Array, sensordata: Array, overflow: Array | bool
+) -> PhysicsState:
     """The state after a control step, as every backend returns it: a world that diverged is NaN throughout."""
     sound = (jnp.abs(qpos) < _LIMIT).all() & (jnp.abs(qvel) < _LIMIT).all()  # false for NaN
     qpos, qvel, sensordata = (jnp.where(sound, x, jnp.nan) for x in (qpos, qvel, sensordata))

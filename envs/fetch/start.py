@@ -56,9 +56,10 @@ def with_cubes(start: Start, cubes: Array) -> tuple[Array, Array, Array]:
     pose = jnp.concatenate([position, jnp.tile(jnp.array([1.0, 0.0, 0.0, 0.0]), (n, 1))], axis=1)
     still = jnp.zeros((n, 6))
     sensors = jnp.concatenate([pose, still], axis=1)
-    return tuple(
-        jnp.concatenate([robot, cube.reshape(-1)])
-        for robot, cube in ((start.qpos, pose), (start.qvel, still), (start.sensordata, sensors))
+    return (
+        jnp.concatenate([start.qpos, pose.reshape(-1)]),
+        jnp.concatenate([start.qvel, still.reshape(-1)]),
+        jnp.concatenate([start.sensordata, sensors.reshape(-1)]),
     )
 
 
@@ -76,7 +77,7 @@ def place_cubes(key: Array, num_cubes: int, gripper: Array) -> Array:
 
 def _place_in_order(candidates: Array, gripper: Array) -> tuple[Array, Array]:
     """One placement [n, 2] from candidates [n, C, 2], and the smallest distance [] in it."""
-    taken, spacing = [gripper], jnp.inf
+    taken, spacing = [gripper], jnp.array(jnp.inf)
     for options in candidates:
         distances = jnp.linalg.norm(options[:, None] - jnp.stack(taken), axis=-1).min(axis=1)
         chosen = _first_or_best(distances)

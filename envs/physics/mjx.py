@@ -40,9 +40,7 @@ class MjxPhysics:
             qpos=state.qpos, qvel=state.qvel, ctrl=ctrl, mocap_pos=mocap_pos[None], mocap_quat=mocap_quat[None]
         )
         with _full_precision(), mjx_step.unfused_kinematics():
-            data = jax.lax.fori_loop(
-                0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(self.model, d, self.welded), data
-            )
+            data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(self.model, d, self.welded), data)
         return protocol.next_state(state, data.qpos, data.qvel, data.sensordata, overflow=False)
 
     def with_worlds(self, num_worlds: int) -> MjxPhysics:

@@ -33,6 +33,14 @@ def test_large_offset_and_tiny_deviation():
     np.testing.assert_allclose(np.sqrt(moments.variance), seen.std(0), rtol=2e-3, atol=1e-12)
 
 
+def test_as_many_samples_at_once_as_a_gpu_cycle_adds():
+    """2,048 episodes of 51 observations."""
+    x = np.random.default_rng(1).normal(1.3419, 1e-4, (2048 * 51, 1)).astype(np.float32)
+    moments = merge(normalizer.init_moments(1), jnp.asarray(x), jnp.ones(x.shape))
+    np.testing.assert_allclose(moments.mean, x.mean(dtype=np.float64), atol=2e-7)
+    np.testing.assert_allclose(np.sqrt(moments.variance), x.std(dtype=np.float64), rtol=1e-3)
+
+
 def test_a_constant_has_no_deviation():
     moments = normalizer.init_moments(1)
     for _ in range(100):

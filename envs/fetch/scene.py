@@ -1,4 +1,4 @@
-"""Builds the MuJoCo model of the scene: robot.xml, table, floor, n cubes, and the sensors for the observation."""
+"""Builds the MuJoCo model: robot.xml, table, floor, n cubes, and the sensors that the observation is read from."""
 
 from pathlib import Path
 

@@ -51,8 +51,8 @@ class WeldedBody:
 def _with_weld_bias(data: mjx.Data, welded: WeldedBody) -> mjx.Data:
     """Adds to the weld's reference acceleration what the body's acceleration is at zero qacc (J' qvel).
 
-    C MuJoCo and MuJoCo Warp do so since 3.x; mjx's jax implementation does not, and the hand then runs ahead by 2.6 mm
-    in 5 control steps. The weld's translation rows come first; the rotation's term, three orders smaller, is left out.
+    C MuJoCo and MuJoCo Warp do so; mjx's jax implementation does not, and the hand then runs ahead by 2.6 mm in 5
+    control steps. The weld's three translation rows come first. The rotation rows' term is a thousandth of theirs.
     """
     spatial = (data.cdof_dot * (data.qvel * welded.moves)[:, None]).sum(axis=0)  # [6] at the tree's centre of mass
     arm = data.xpos[welded.body] - data.subtree_com[welded.root]

@@ -51,10 +51,8 @@ class Physics(Protocol):
 
 def initial_state(qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
     """`Physics.init` as every backend does it."""
-    as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
-    return PhysicsState(
-        qpos=as_float(qpos), qvel=as_float(qvel), sensordata=as_float(sensordata), overflow=jnp.zeros((), bool)
-    )
+    qpos, qvel, sensordata = (jnp.asarray(x, jnp.float32) for x in (qpos, qvel, sensordata))
+    return PhysicsState(qpos=qpos, qvel=qvel, sensordata=sensordata, overflow=jnp.zeros((), bool))
 
 
 def next_state(

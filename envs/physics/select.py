@@ -47,9 +47,7 @@ def _for_platform(platform: str) -> str:
     if platform in ("gpu", "cuda"):
         if _has_warp():
             return "warp"
-        warnings.warn(
-            f"warp-lang is missing, so physics runs on MJX's slower jax implementation: {_EXTRA}", stacklevel=3
-        )
+        warnings.warn(f"warp-lang is missing, so physics runs on MJX's slower jax backend: {_EXTRA}", stacklevel=3)
     return "jax"
 
 

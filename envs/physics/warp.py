@@ -77,9 +77,7 @@ def _control_step(model: mujoco.MjModel, num_worlds: int, graph_mode: str | None
         lead = arrays[0].shape[:-1]
         rows = [a.reshape(-1, size) for a, size in zip(arrays, inputs, strict=True)]
         if rows[0].shape[0] != num_worlds:
-            raise ValueError(
-                f"warp physics has buffers for {num_worlds} worlds, got {rows[0].shape[0]}: see with_worlds"
-            )
+            raise ValueError(f"warp has buffers for {num_worlds} worlds, got {rows[0].shape[0]}: see with_worlds")
         return [a.reshape(*lead, a.shape[-1]) for a in call(*rows, output_dims=dims)]
 
     # A primitive rather than custom_vmap, which would trace the call for a single world first.
@@ -142,6 +140,9 @@ def _warp_callable(model: mujoco.MjModel, num_worlds: int, graph_mode: str | Non
         d.qacc_warmstart.zero_()
         d.time.zero_()
         d.overflow.zero_()
+        # Not all of these is written at every step, so a world that was NaN once would be NaN for good.
+        d.cvel.zero_()
+        d.cdof_dot.zero_()
         for _ in range(protocol.SUBSTEPS):
             mjw.step(m, d)
         wp.copy(out_qpos, d.qpos)

@@ -75,7 +75,7 @@ def batch_success(
     return episode.success, overflow
 
 
-Evaluator = Callable[[Any, Any, int, Any], list[Result]]
+Evaluator = Callable[..., list[Result]]
 
 
 def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
@@ -84,7 +84,7 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     Returns:
       (policy, keys, episodes, offset) -> one Result per seed, where policy and keys have a leading axis S when
       the run has several seeds, at least `episodes` episodes are spread evenly over the achievable modules, and
-      `offset` is the sensors' at this point of the run (perturbation.offset).
+      `offset` (None: none) is the sensors' at this point of the run (perturbation.offset).
       It raises rollout.OverflowedBuffers when physics dropped contacts.
     """
     several = run.config.num_seeds > 1
@@ -95,7 +95,7 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     ids = achievable(run.env)
     fold = jax.vmap(jax.random.fold_in, (0, None)) if several else jax.random.fold_in
 
-    def evaluate(policy: Any, key: Any, episodes: int, offset: Any) -> list[Result]:
+    def evaluate(policy: Any, key: Any, episodes: int, offset: Any = None) -> list[Result]:
         chunks = -(-episodes // worlds)
         module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
         # One batch at a time: physics on the host is not asked twice at once.

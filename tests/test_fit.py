@@ -30,7 +30,7 @@ class Script:
         self.asked, self.cycles, self.keys = [], [], []
 
     def make_evaluator(self, run, worlds):
-        def evaluate(policy, key, episodes):
+        def evaluate(policy, key, episodes, offset):
             self.asked.append(episodes)
             self.keys.append(np.asarray(jax.random.key_data(key)).tobytes())
             self.last = next(self.success, None) if self.success else None

@@ -131,7 +131,7 @@ def test_lost_contacts_stop_an_evaluation_too(made):
 def test_evaluate_takes_one_seeds_policy():
     config = tiny_config(num_seeds=3)
     run = make_run(config)
-    one = trainer.policy(trainer.init_one(run, 0))
+    one = trainer.policy(jax.jit(lambda seed: trainer.init_one(run, seed))(0))
     result = evaluation.evaluate(config, run.env, one, jax.random.key(0), 10)
     assert result.episodes == {"reach": 5, "push": 5}
 

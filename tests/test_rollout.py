@@ -103,17 +103,12 @@ def test_a_broken_world_is_marked_and_stays_alone(env, collected):
         np.testing.assert_allclose(getattr(episode, name)[~broken], getattr(collected, name)[~broken], atol=1e-5)
 
 
-@pytest.mark.parametrize("value", [1e6, -1e6, jnp.inf])
-def test_a_world_that_left_the_workspace_is_broken(env, value):
+@pytest.mark.parametrize("value", [1e6, -jnp.inf])
+def test_a_world_that_left_the_workspace_is_broken_and_an_overflow_is_reported(env, value):
     module = jnp.zeros(E, jnp.int32)
-    episode, _ = collect(FaultyEnv(env, value), jax.random.key(0), module, module == 1)
+    episode, overflow = collect(FaultyEnv(env, value, overflows=True), jax.random.key(0), module, module == 1)
     np.testing.assert_array_equal(episode.valid, (jnp.abs(episode.obs) < 100).all(axis=(1, 2)))
     assert 0 < episode.valid.sum() < E
-
-
-def test_an_overflow_is_reported(env):
-    module = jnp.zeros(E, jnp.int32)
-    _, overflow = collect(FaultyEnv(env, None, overflows=True), jax.random.key(0), module, module == 1)
     assert bool(overflow)
 
 

@@ -15,11 +15,8 @@ CYCLES = 20
 def compiled(run):
     """(state, cycles, sums so far: none) -> (state, sums)."""
 
-    @jax.jit
-    def epoch(state, cycles, total=None):
-        return trainer.train_epoch(run, state, trainer.no_metrics(run.config) if total is None else total, cycles)
-
-    return epoch
+    epoch = jax.jit(lambda state, total, cycles: trainer.train_epoch(run, state, total, cycles))
+    return lambda state, cycles, total=None: epoch(state, total or trainer.no_metrics(run.config), cycles)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +30,15 @@ def epoch(run):
 
 
 @pytest.fixture(scope="module")
-def trained(run, epoch):
+def init(run):
+    """seed -> the state before training."""
+    return jax.jit(lambda seed: trainer.init_one(run, seed))
+
+
+@pytest.fixture(scope="module")
+def trained(init, epoch):
     """State and metrics after 20 cycles of 8 episodes: the store holds them all."""
-    return epoch(trainer.init(run.config, run.env), CYCLES)
+    return epoch(init(0), CYCLES)
 
 
 def finite(tree):
@@ -54,22 +57,21 @@ def test_two_epochs_of_different_length_trace_once(run, epoch, trained):
     assert int(state.cycle) == CYCLES + 4
 
 
-def test_same_seed_same_run(run, epoch, trained):
-    again = epoch(trainer.init(run.config, run.env), CYCLES)
+def test_same_seed_same_run(init, epoch, trained):
+    again = epoch(init(0), CYCLES)
     assert_same(again, trained)
 
 
-def test_another_seed_another_run(run, epoch, trained):
-    other, metrics = epoch(trainer.init_one(run, 1), CYCLES)
+def test_another_seed_another_run(init, epoch, trained):
+    other, metrics = epoch(init(1), CYCLES)
     assert not np.array_equal(other.replay.obs[0], trained[0].replay.obs[0])
     assert float(metrics.critic_loss) != float(trained[1].critic_loss)
 
 
-def test_an_epoch_is_its_cycles(run, epoch):
+def test_an_epoch_is_its_cycles(init, epoch):
     """Two cycles and three are five, bit for bit, the sums carried on included."""
-    start = trainer.init(run.config, run.env)
-    whole, all_metrics = epoch(start, 5)
-    two, first = epoch(start, 2)
+    whole, all_metrics = epoch(init(0), 5)
+    two, first = epoch(init(0), 2)
     three, both = epoch(two, 3, first)
     assert_same(three, whole)
     assert_same(both, all_metrics)
@@ -111,11 +113,11 @@ def test_relevance_is_kept_with_the_episodes(run, trained):
     assert 0 < int(store.count[1]) < 160  # some episodes move the object, some do not
 
 
-def test_networks_see_observation_goal_and_descriptor(run):
-    state = trainer.init(run.config, run.env)
+def test_networks_see_observation_goal_and_descriptor(run, init):
+    state = init(0)
     kernel = state.learner.critic["params"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape[0] == run.env.obs_size + 2 * 3 + 3 + run.env.action_size
-    act = trainer.acting(run, trainer.policy(state))
+    act = jax.jit(trainer.acting(run, trainer.policy(state)))
     action = act(jnp.zeros((5, run.env.obs_size)), jnp.zeros((5, 6)), jnp.zeros(5, jnp.int32))
     assert action.shape == (5, run.env.action_size)
 
@@ -123,36 +125,31 @@ def test_networks_see_observation_goal_and_descriptor(run):
 # Uniform choice, alone and side by side
 
 
-def uniform_run(algorithm, **settings):
-    config = tiny_config(algorithm=algorithm, epsilon=1.0, **settings)
-    run = make_run(config)
-    return run, compiled(run)
+def uniform_epoch(algorithm):
+    """The compiled epoch of a run whose every choice is uniform."""
+    return compiled(make_run(tiny_config(algorithm=algorithm, epsilon=1.0)))
 
 
 @pytest.fixture(scope="module")
 def muvfa():
-    """M-UVFA: the run and its compiled epoch."""
-    return uniform_run("muvfa")
+    return uniform_epoch("muvfa")
 
 
-def test_epsilon_one_is_uniform(muvfa):
+def test_epsilon_one_is_uniform(init, muvfa):
     """CURIOUS with nothing but uniform choice is M-UVFA, bit for bit."""
-    states = []
-    for run, epoch in (muvfa, uniform_run("curious")):
-        state, _ = epoch(trainer.init(run.config, run.env), CYCLES)
-        states.append(state)
+    states = [epoch(init(0), CYCLES)[0] for epoch in (muvfa, uniform_epoch("curious"))]
     assert_same(*states)
     assert int(states[0].curriculum.count.sum()) > 3  # there were results that could have mattered
     assert_uniform(states[0].replay.module, range(3))
 
 
-def test_vmapped_seeds_draw_what_each_draws_alone(muvfa):
+def test_vmapped_seeds_draw_what_each_draws_alone(init, muvfa):
     """Modules, goals and starts, over three cycles. With uniform choice, since parameters drift apart."""
-    run, epoch = uniform_run("muvfa", seed=5, num_seeds=2)
-    both, metrics = epoch(trainer.init(run.config, run.env), 3)
+    config = tiny_config(algorithm="muvfa", epsilon=1.0, seed=5, num_seeds=2)
+    run = make_run(config)
+    both, metrics = compiled(run)(trainer.init(config, run.env), 3)
     assert metrics.critic_loss.shape == metrics.invalid.shape == (2,)
-    alone_run, alone_epoch = muvfa
-    alone, _ = alone_epoch(trainer.init_one(alone_run, 6), 3)
+    alone, _ = muvfa(init(6), 3)
     second = jax.tree.map(lambda x: x[1], both)
     assert_same(second.key, alone.key)
     for name in ("module", "goal"):

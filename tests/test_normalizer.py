@@ -1,5 +1,7 @@
 """Running statistics against numpy in double precision, and the networks' input."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +16,9 @@ CONFIG = NormalizerConfig()
 merge = jax.jit(normalizer.merge)
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def update(state, modules, episode, relevant, probability=0.8):
-    return normalizer.update(state, modules, episode, jnp.asarray(relevant), probability)
+    return normalizer.update(state, modules, episode, relevant, probability)
 
 
 def test_large_offset_and_tiny_deviation():

@@ -17,6 +17,7 @@ E = 16
 CONFIG = ExplorationConfig()
 
 
+@jax.jit
 def towards(obs, goal, module):
     """Towards the goal of reach (slots 0 and 1), hand open."""
     return jnp.concatenate([jnp.clip((goal[:, :2] - obs[:, :2]) / point.STEP, -1, 1), -jnp.ones((len(obs), 1))], axis=1)

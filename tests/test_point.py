@@ -118,32 +118,35 @@ def test_a_registered_module_trains(monkeypatch):
 # The acceptance of the learner on the probe (issue 2, A7)
 
 CYCLES = 140
-LEARNABLE, IMPOSSIBLE = {"reach": 0, "push": 1}, 2
+IMPOSSIBLE = 2
+
+
+def trained(cycles, **settings):
+    """(run, state, the curriculum after every cycle)."""
+    config = probe_config(**settings)
+    run = make_run(config)
+    state, record = run_cycles(run, trainer.init(config, run.env), cycles)
+    return run, state, jax.tree.map(np.asarray, record)
 
 
 @pytest.fixture(scope="module")
 def learned():
     """CURIOUS on the probe: the curriculum after every cycle, and an evaluation of 200 episodes per module."""
-    config = probe_config()
-    run = make_run(config)
-    state, record = run_cycles(run, trainer.init(config, run.env), CYCLES)
-    found = evaluation.evaluate(config, run.env, trainer.policy(state), jax.random.key(99), 400)
-    return jax.tree.map(np.asarray, record), found
+    run, state, record = trained(CYCLES)
+    return record, evaluation.evaluate(run.config, run.env, trainer.policy(state), jax.random.key(99), 400)
 
 
-def shares(record):
-    """{learnable module: (its own mean p_LP, the impossible one's)} over the cycles after which its competence is
-    between 0.2 and 0.8."""
-    result = {}
-    for name, i in LEARNABLE.items():
-        between = (record.competence[:, i] >= 0.2) & (record.competence[:, i] <= 0.8)
-        assert between.sum() >= 2, f"{name} was between 0.2 and 0.8 in {between.sum()} cycles"
-        result[name] = float(record.p[between, i].mean()), float(record.p[between, IMPOSSIBLE].mean())
-    return result
+def shares(record, module):
+    """(mean p_LP of a learnable module, of the impossible one) over the cycles after which the learnable one's
+    competence is between 0.2 and 0.8."""
+    competence = record.competence[:, module]
+    between = (competence >= 0.2) & (competence <= 0.8)
+    assert between.sum() >= 5
+    return float(record.p[between, module].mean()), float(record.p[between, IMPOSSIBLE].mean())
 
 
-def follows_progress(record):
-    return {name: own >= 0.45 and impossible <= 0.22 for name, (own, impossible) in shares(record).items()}
+def follows_progress(own, impossible):
+    return own >= 0.45 and impossible <= 0.22
 
 
 def test_probe_both_learnable_modules_are_mastered(learned):
@@ -151,9 +154,15 @@ def test_probe_both_learnable_modules_are_mastered(learned):
     assert all(rate >= 0.9 for rate in found.rate.values()), found
 
 
-def test_probe_practice_goes_to_the_module_that_progresses(learned):
-    record, _ = learned
-    assert follows_progress(record) == {"reach": True, "push": True}, shares(record)
+def test_probe_practice_goes_to_push_while_it_progresses(learned):
+    assert follows_progress(*shares(learned[0], 1)), shares(learned[0], 1)
+
+
+def test_probe_practice_goes_to_reach_while_it_progresses():
+    """In small cycles: reach is learned so fast that it passes from 0.2 to 0.8 in three of the others."""
+    _, _, record = trained(80, num_envs=8, updates_per_cycle=10, self_evaluation=0.5)
+    assert record.competence[-1, 0] >= 0.9
+    assert follows_progress(*shares(record, 0)), shares(record, 0)
 
 
 def test_probe_impossible_module_is_never_solved(learned):
@@ -164,8 +173,7 @@ def test_probe_impossible_module_is_never_solved(learned):
 
 
 def test_probe_muvfa_fails_that_check():
-    config = probe_config(algorithm="muvfa")
-    run = make_run(config)
-    _, record = run_cycles(run, trainer.init(config, run.env), CYCLES)
+    _, _, record = trained(CYCLES, algorithm="muvfa")
     np.testing.assert_allclose(record.p, 1 / 3, atol=1e-6)
-    assert follows_progress(jax.tree.map(np.asarray, record)) == {"reach": False, "push": False}
+    assert record.competence[:, 0].max() >= 0.9  # it learns,
+    assert not follows_progress(*shares(record, 1))  # and does not choose

@@ -119,11 +119,12 @@ def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success:
 def evaluate(
     config: TrainConfig, env: Env, policy: trainer.Policy, key: jax.Array, num_episodes: int, trained: int = 0
 ) -> Result:
-    """Evaluates one policy on at least num_episodes episodes, spread evenly over the achievable modules.
+    """Evaluates one policy on at least num_episodes episodes, and one per module, spread evenly over the achievable.
 
     Args:
       trained: episodes that the policy was trained for, which decides over a perturbation.
     """
+    num_episodes = max(num_episodes, len(achievable(env)))
     run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
     offset = perturbation.offset(config.perturbation, env, trained)
     return make_evaluator(run, min(num_episodes, MAX_WORLDS))(policy, key, num_episodes, offset)[0]

@@ -26,7 +26,7 @@ class Report:
     """What the callback gets after every evaluation."""
 
     metrics: list[dict[str, float]]  # one row per seed, with the keys of metrics.jsonl
-    state: trainer.TrainState
+    state: trainer.TrainState  # given up to the next epoch: copy what is to be kept
     status: str  # running, or how the run ended
 
 

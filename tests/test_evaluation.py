@@ -134,6 +134,9 @@ def test_evaluate_takes_one_seeds_policy():
     one = trainer.policy(jax.jit(lambda seed: trainer.init_one(run, seed))(0))
     result = evaluation.evaluate(config, run.env, one, jax.random.key(0), 10)
     assert result.episodes == {"reach": 5, "push": 5}
+    result = evaluation.evaluate(config, run.env, one, jax.random.key(0), 1)
+    assert result.episodes == {"reach": 1, "push": 1}  # a module without any has no rate
+    assert 0 <= result.mean <= 1
 
 
 def test_evaluation_leaves_the_policy_alone(made):

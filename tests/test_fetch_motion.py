@@ -72,7 +72,7 @@ def check_hold(physics):
     creep = np.abs(held[-1] - held[0])
     assert creep[:, 2].max() <= 0.02  # down the fingers
     assert np.median(np.linalg.norm(creep, axis=1)) <= 0.02
-    return creep
+    return np.linalg.norm(creep, axis=1)
 
 
 def check_stack(physics):
@@ -143,6 +143,12 @@ def test_the_solver_converges_where_cubes_are_pressed():
 
 
 @pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="three cubes of ten creep 25 mm, as some of the official arm's do")
+def test_no_held_cube_creeps_by_more_than_2_cm_on_c():
+    assert check_hold("c").max() <= 0.02
+
+
+@pytest.mark.slow
 def test_motion_on_mjx_jax():
     check_directions("jax")
     check_drift("jax")
@@ -150,7 +156,7 @@ def test_motion_on_mjx_jax():
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="on the jax backend cubes held for 8 s creep down the fingers by up to 4.4 cm")
+@pytest.mark.xfail(strict=True, reason="on the jax backend cubes held for 8 s creep by 2 to 4 cm")
 def test_holding_on_mjx_jax():
     check_hold("jax")
 

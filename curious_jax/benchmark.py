@@ -17,7 +17,8 @@ from typing import Any
 
 from curious_jax import config as configs
 from curious_jax import options, program, runfolder
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
 
 
 def parser() -> options.Parser:

@@ -19,7 +19,8 @@ import jax
 import curious_jax
 from curious_jax import config as configs
 from curious_jax import runfolder
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
 
 FORMAT = 1
 LAST, BEST = "last", "best"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from curious_jax import evaluation, program, runfolder
-from curious_jax.config import ConfigError
+from curious_jax.errors import ConfigError
 
 PANELS = (
     ("eval/success", "success rate", (-0.03, 1.03)),

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from curious_jax import options, program, runfolder
-from curious_jax.config import PHYSICS, ConfigError
+from curious_jax.config import PHYSICS
+from curious_jax.errors import ConfigError
 
 if TYPE_CHECKING:
     from curious_jax import checkpoint

@@ -85,7 +85,7 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
       (policy, keys, episodes, offset) -> one Result per seed, where policy and keys have a leading axis S when
       the run has several seeds, at least `episodes` episodes are spread evenly over the achievable modules, and
       `offset` (None: none) is the sensors' at this point of the run (perturbation.offset).
-      It raises rollout.OverflowedBuffers when physics dropped contacts.
+      It raises errors.OverflowedBuffers when physics dropped contacts.
     """
     several = run.config.num_seeds > 1
     run = run._replace(env=run.env.with_worlds(worlds * run.config.num_seeds))

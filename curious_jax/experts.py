@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from curious_jax.config import ScheduleConfig
+from curious_jax.settings import ScheduleConfig
 from curious_jax.types import Learner
 
 

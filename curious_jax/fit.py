@@ -11,10 +11,10 @@ import numpy as np
 
 from curious_jax import curriculum, evaluation, perturbation, trainer
 from curious_jax.config import TrainConfig
-from curious_jax.rollout import OverflowedBuffers, check_overflow
+from curious_jax.rollout import check_overflow
 from curious_jax.types import Env
 
-__all__ = ["History", "Moment", "OverflowedBuffers", "Progress", "Report", "fit"]
+__all__ = ["History", "Moment", "Progress", "Report", "fit"]
 
 CONFIRM_EPISODES = 100  # per module, fresh ones, before a run stops at its target
 CONFIRM_STREAM = 0xC0F1

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from curious_jax.config import HindsightConfig
 from curious_jax.replay import ReplayState
+from curious_jax.settings import HindsightConfig
 from curious_jax.types import ModuleTable, Transition
 
 

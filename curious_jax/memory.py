@@ -9,7 +9,9 @@ from typing import Any
 import jax
 
 from curious_jax import replay
-from curious_jax.config import ConfigError, TrainConfig, fields_by_name, option_name
+from curious_jax.config import TrainConfig, fields_by_name
+from curious_jax.errors import ConfigError
+from curious_jax.settings import option_name
 
 GIB = 2**30
 PROGRAM = GIB // 2  # JAX, compiled programs, Python; measured 0.4 to 0.6 GiB on the CPU

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 import curious_jax
 from curious_jax import config as configs
-from curious_jax.config import ConfigError, option_name
+from curious_jax.errors import ConfigError
+from curious_jax.settings import option_name
 
 GROUP_TITLES = {
     None: "the run",

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import curious_jax
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError, OverflowedBuffers
 
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
 
@@ -17,6 +18,8 @@ def run(body: Callable[[], int]) -> int:
         return body()
     except ConfigError as error:
         return fail(str(error), BAD_INPUT)
+    except OverflowedBuffers as error:
+        return fail(str(error), FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
 

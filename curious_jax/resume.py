@@ -12,7 +12,9 @@ import jax
 import curious_jax
 from curious_jax import config as configs
 from curious_jax import fit, memory, options, program, runfolder, saver, trainer
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
+from curious_jax.settings import option_name
 from curious_jax.types import Env
 
 FREE = ("episodes", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
@@ -125,7 +127,7 @@ def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
     for name in configs.fields_by_name():
         was, wanted = setting(saved, name), setting(asked, name)
         if name not in FREE and was != wanted:
-            option = configs.option_name(name)
+            option = option_name(name)
             raise ConfigError(
                 f"{option} {options.show(wanted)}: the checkpoint {path} has {options.show(was)}; "
                 f"ask for that, or begin a new run"
@@ -150,7 +152,7 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
         was = setting(found.config, name)
         if name != "episodes" and value != was:
             raise ConfigError(
-                f"{configs.option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
+                f"{option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
                 f"and --resume changes nothing but --episodes; leave it out, or begin a new run"
             )
     if "episodes" not in settings:

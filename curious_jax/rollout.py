@@ -7,15 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from curious_jax.config import ExplorationConfig
+from curious_jax.errors import OverflowedBuffers
+from curious_jax.settings import ExplorationConfig
 from curious_jax.types import Env, Episode
 
 Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """(obs [E, O], goal [E, G], module [E]) -> action [E, A]."""
-
-
-class OverflowedBuffers(RuntimeError):
-    """A physics buffer ran out: contacts were dropped, so the run's results cannot be trusted."""
 
 
 def check_overflow(overflow: Any) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from curious_jax import config as configs
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
 
 CONFIG, METRICS, SUMMARY, CURVES, CHECKPOINTS = (
     "config.json",

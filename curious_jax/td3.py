@@ -11,8 +11,8 @@ import optax
 from flax import struct
 
 from curious_jax import networks
-from curious_jax.config import DDPGConfig, NetworkConfig, TD3Config
 from curious_jax.ddpg import average, target_value
+from curious_jax.settings import DDPGConfig, NetworkConfig, TD3Config
 from curious_jax.types import Learner, LearnerBatch
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import curious_jax
 from curious_jax import config as configs
 from curious_jax import options, program, runfolder
-from curious_jax.config import ConfigError, TrainConfig
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
 
 Row = dict[str, Any]
 
@@ -75,14 +76,12 @@ def _resume(run: str, settings: dict[str, Any]) -> int:
 def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
     """Trains, from the beginning or a checkpoint's moment, and says how it went."""
     from curious_jax import curves
-    from curious_jax.fit import OverflowedBuffers, fit
+    from curious_jax.fit import fit
 
     try:
         with recorder:
             _, history = fit(config, env, recorder.evaluated, recorder.between, start)
             folder.write_summary(summary(config, env, history))
-    except OverflowedBuffers as error:
-        return program.fail(str(error), program.FAILED)
     except OSError as error:
         advice = f"make room there, then go on with --resume {folder.path}"
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)

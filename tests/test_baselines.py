@@ -9,7 +9,8 @@ from conftest import SMALL
 from helpers import make_run, run_cycles, tiny_config
 
 from curious_jax import evaluate, train, trainer
-from curious_jax.config import ConfigError, make_config
+from curious_jax.config import make_config
+from curious_jax.errors import ConfigError
 from curious_jax.fit import fit
 from curious_jax.types import FLAT
 from envs import world

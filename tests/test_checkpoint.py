@@ -9,7 +9,7 @@ import pytest
 
 from curious_jax import checkpoint
 from curious_jax import config as configs
-from curious_jax.config import ConfigError
+from curious_jax.errors import ConfigError
 
 CONFIG = configs.make_config(world="point", modules=("reach", "push"), seed=3)
 INFO = {"episodes": 8, "mean_success": 0.5}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from curious_jax import config as configs
-from curious_jax.config import ConfigError, make_config
+from curious_jax.config import make_config
+from curious_jax.errors import ConfigError
 
 
 def test_paper_preset_is_the_specification_to_the_letter():

@@ -7,7 +7,7 @@ import pytest
 from helpers import assert_uniform
 
 from curious_jax import curriculum
-from curious_jax.config import CurriculumConfig
+from curious_jax.settings import CurriculumConfig
 from curious_jax.types import FLAT
 
 UNIFORM = np.full(4, 0.25)

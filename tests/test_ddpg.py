@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 from test_networks import forward
 
 from curious_jax import ddpg
-from curious_jax.config import DDPGConfig, NetworkConfig
+from curious_jax.settings import DDPGConfig, NetworkConfig
 from curious_jax.types import LearnerBatch
 
 INPUTS, ACTIONS, BATCH = 3, 2, 7

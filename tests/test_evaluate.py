@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from curious_jax import evaluate
+from curious_jax import errors, evaluate, evaluation
 
 
 def measured(capsys, *argv):
@@ -33,6 +33,15 @@ def test_the_table_for_people(finished_run, capsys):
     assert evaluate.main([str(finished_run), "--episodes", "10", "--checkpoint", "best"]) == 0
     text = capsys.readouterr().out
     assert "95 % interval" in text and "reach" in text and "best: curious, seed 0" in text
+
+
+def test_lost_contacts_end_it_with_one_line(finished_run, monkeypatch, capsys):
+    def evaluate_that_loses_contacts(*args, **kwargs):
+        raise errors.OverflowedBuffers("physics ran out of contact buffers")
+
+    monkeypatch.setattr(evaluation, "evaluate", evaluate_that_loses_contacts)
+    assert evaluate.main([str(finished_run), "--episodes", "10"]) == 1
+    assert capsys.readouterr().err == "error: physics ran out of contact buffers\n"
 
 
 def test_seed_index_picks_one_of_several_seeds(two_seed_run, capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import FaultyEnv, make_run, tiny_config
 
-from curious_jax import evaluation, normalizer, rollout, trainer
+from curious_jax import errors, evaluation, normalizer, trainer
 from curious_jax.types import Learner
 
 REACH = jnp.zeros(3).at[:2].set(10.0)  # actor of `scripted`: at full gain
@@ -124,7 +124,7 @@ def test_a_broken_world_is_a_failure(made):
 
 def test_lost_contacts_stop_an_evaluation_too(made):
     run, evaluate = make(FaultyEnv(made[0].env, value=None, share=0.05, overflows=True))
-    with pytest.raises(rollout.OverflowedBuffers, match="contact buffers"):
+    with pytest.raises(errors.OverflowedBuffers, match="contact buffers"):
         evaluate(policy(run, REACH), jax.random.key(0), 320)
 
 

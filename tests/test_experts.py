@@ -6,7 +6,7 @@ import numpy as np
 from helpers import assert_same, make_run, run_cycles, tiny_config
 
 from curious_jax import experts, trainer
-from curious_jax.config import ScheduleConfig
+from curious_jax.settings import ScheduleConfig
 from curious_jax.types import Learner
 
 

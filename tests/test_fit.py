@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import assert_same, make_run, tiny_config
 
-from curious_jax import evaluation, fit, trainer
+from curious_jax import errors, evaluation, fit, trainer
 from envs import world
 
 NAMES = ("reach", "push")
@@ -157,7 +157,7 @@ def test_diverged_wins_over_completed(scripted):
 
 
 def test_lost_contacts_stop_the_run(scripted):
-    with pytest.raises(fit.OverflowedBuffers, match="contact buffers"):
+    with pytest.raises(errors.OverflowedBuffers, match="contact buffers"):
         scripted(overflow=3)
 
 

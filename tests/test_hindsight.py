@@ -9,7 +9,7 @@ import pytest
 from helpers import assert_uniform, empty_module, episodes, fetch_obs, fetch_table, line_module, line_table
 
 from curious_jax import hindsight, replay
-from curious_jax.config import HindsightConfig
+from curious_jax.settings import HindsightConfig
 from envs.modules import FLAT, ModuleTable
 
 T = 5

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from curious_jax import networks
-from curious_jax.config import NetworkConfig
+from curious_jax.settings import NetworkConfig
 
 
 def layers(params):

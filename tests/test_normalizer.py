@@ -9,7 +9,7 @@ import pytest
 from helpers import empty_module, episodes, fetch_obs, fetch_table, line_module, line_table
 
 from curious_jax import normalizer
-from curious_jax.config import NormalizerConfig
+from curious_jax.settings import NormalizerConfig
 from envs.modules import FLAT, ModuleTable
 
 CONFIG = NormalizerConfig()

@@ -6,7 +6,7 @@ import pytest
 
 from curious_jax import config as configs
 from curious_jax import options
-from curious_jax.config import ConfigError
+from curious_jax.errors import ConfigError
 
 
 def parser():

@@ -12,7 +12,8 @@ from flax import struct
 from helpers import fetch_obs, fetch_table, line_module, make_run, tiny_config
 
 from curious_jax import evaluation, perturbation, program, rollout, trainer
-from curious_jax.config import ConfigError, PerturbationConfig
+from curious_jax.errors import ConfigError
+from curious_jax.settings import PerturbationConfig
 from envs.fetch.observation import ObservationLayout
 from envs.modules import ModuleTable
 from envs.point import PointLayout

@@ -16,7 +16,7 @@ from helpers import assert_same
 
 from curious_jax import config as configs
 from curious_jax import fit, options, program, resume, runfolder, saver, train, trainer
-from curious_jax.config import ConfigError
+from curious_jax.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 TIMINGS = ("wall_s", "perf/env_steps_per_s", "perf/updates_per_s")

@@ -10,7 +10,7 @@ from helpers import FaultyEnv, assert_same, assert_uniform
 from scipy import stats
 
 from curious_jax import rollout
-from curious_jax.config import ExplorationConfig
+from curious_jax.settings import ExplorationConfig
 from envs import point
 
 E = 16

@@ -10,7 +10,7 @@ import pytest
 
 from curious_jax import config as configs
 from curious_jax import runfolder
-from curious_jax.config import ConfigError
+from curious_jax.errors import ConfigError
 
 CONFIG = configs.make_config(modules=("reach", "push"), seed=3)
 

@@ -9,7 +9,7 @@ from test_ddpg import ACTIONS, INPUTS, NETWORK, adam, batch, finite_differences 
 from test_networks import forward
 
 from curious_jax import td3
-from curious_jax.config import DDPGConfig, TD3Config
+from curious_jax.settings import DDPGConfig, TD3Config
 
 DISCOUNT, L2 = 0.9, 0.5
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import curious_jax
-from curious_jax import fit, memory, train
+from curious_jax import errors, fit, memory, train
 
 ROOT = Path(__file__).parent.parent
 SUMMARY_KEYS = (
@@ -174,7 +174,7 @@ def test_a_diverged_run_exits_with_3(small, empty_folder, monkeypatch, capsys):
 
 def test_lost_contacts_end_a_run_with_one_line(small, empty_folder, monkeypatch, capsys):
     def fit_that_loses_contacts(*args):
-        raise fit.OverflowedBuffers("physics ran out of contact buffers")
+        raise errors.OverflowedBuffers("physics ran out of contact buffers")
 
     monkeypatch.setattr(fit, "fit", fit_that_loses_contacts)
     assert train.main([*small, "--out", "run"]) == 1

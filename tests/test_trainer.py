@@ -7,7 +7,7 @@ import pytest
 from helpers import FaultyEnv, assert_same, assert_uniform, make_run, run_cycles, tiny_config
 
 from curious_jax import hindsight, replay, trainer
-from curious_jax.config import HindsightConfig
+from curious_jax.settings import HindsightConfig
 
 CYCLES = 20
 

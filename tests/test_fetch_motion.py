@@ -62,17 +62,16 @@ def check_drift(physics):
 
 
 def check_hold(physics):
-    """Lifted 15 cm and held for 200 control steps; the official arm's cubes creep by 10 to 24 mm then."""
+    """Lifted 15 cm and held for 200 control steps: no cube leaves the fingers or creeps by more than 2 cm in them."""
     states = fetch.reset(physics, WORLDS, seed=3)
     goals = states.obs[:, LAYOUT.cube_position(1)] + jnp.array([0, 0, 0.15])
-    _, obs = fetch.script(physics, states, goals, 240)
-    held = obs[39:, :, LAYOUT.cube_relative_position(1)]
-    assert (np.abs(obs[39:, :, LAYOUT.cube_position(1)][..., 2] - np.asarray(goals)[:, 2]) < 0.02).all()
+    _, obs = fetch.script(physics, states, goals, 250)
+    obs = obs[49:]  # lifted
+    held = obs[:, :, LAYOUT.cube_relative_position(1)]
+    assert (np.abs(obs[:, :, LAYOUT.cube_position(1)][..., 2] - np.asarray(goals)[:, 2]) < 0.02).all()
     assert (np.linalg.norm(held, axis=-1) < 0.04).all()
-    creep = np.abs(held[-1] - held[0])
-    assert creep[:, 2].max() <= 0.02  # down the fingers
-    assert np.median(np.linalg.norm(creep, axis=1)) <= 0.02
-    return np.linalg.norm(creep, axis=1)
+    creep = np.linalg.norm(held[-1] - held[0], axis=1)
+    assert creep.max() <= 0.02, creep
 
 
 def check_stack(physics):
@@ -143,12 +142,6 @@ def test_the_solver_converges_where_cubes_are_pressed():
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="three cubes of ten creep 25 mm, as some of the official arm's do")
-def test_no_held_cube_creeps_by_more_than_2_cm_on_c():
-    assert check_hold("c").max() <= 0.02
-
-
-@pytest.mark.slow
 def test_motion_on_mjx_jax():
     check_directions("jax")
     check_drift("jax")
@@ -156,9 +149,14 @@ def test_motion_on_mjx_jax():
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="on the jax backend cubes held for 8 s creep by 2 to 4 cm")
 def test_holding_on_mjx_jax():
     check_hold("jax")
+
+
+@pytest.mark.slow
+def test_holding_on_mjx_warp():
+    pytest.importorskip("warp")
+    check_hold("warp")
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is
 
 # Presets: settings by field; what one leaves out is at the dataclasses' defaults, which are `cpu`'s but for the window.
 PRESET_SETTINGS: dict[str, dict[str, Any]] = {
-    "cpu": {"window": 100},
+    "cpu": {"window": 40},
     "gpu": {
         "num_envs": 2048,
         "updates_per_cycle": 2000,

@@ -67,7 +67,8 @@ def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:
     env = loaded.env.with_worlds(module.shape[0])
     run = trainer.setup(loaded.config, env)
     found = jax.jit(_episodes, static_argnums=0)(run, loaded.policy, loaded.offset, key, module)
-    return Recording(*jax.device_get(found), np.asarray(module))
+    states, goal, solved = jax.device_get(found)
+    return Recording(states, goal, solved, np.asarray(module))
 
 
 def _episodes(run: trainer.Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:

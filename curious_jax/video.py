@@ -21,7 +21,7 @@ HOLD = 20  # frames for which the end of an episode stays
 _GAP = 4  # pixels between tiles
 _PAPER, _INK, _WHITE = (255, 255, 255), (33, 37, 43), (255, 255, 255)
 _GREEN, _GREY = (22, 150, 82), (120, 124, 132)
-_GIF_COLOURS = 255
+_GIF_COLOURS = 224  # of the first picture; the labels' own, which come later, join them
 
 
 def check(path: str) -> Path:
@@ -210,7 +210,7 @@ class Gif(Writer):
 
         image = Image.fromarray(picture)
         if self._palette is None:
-            self._palette = image.quantize(_GIF_COLOURS, method=Image.Quantize.MEDIANCUT)
+            self._palette = _palette(image)
         self._pictures.append(image.quantize(palette=self._palette, dither=Image.Dither.NONE))
 
     def _finish(self) -> None:
@@ -218,6 +218,17 @@ class Gif(Writer):
             first, *rest = self._pictures
             pause = 1000 // FPS
             first.save(self._scratch, format="GIF", save_all=True, append_images=rest, duration=pause, loop=0)
+
+
+def _palette(image: Any) -> Any:
+    """A paletted image that holds the colours of a picture and of every label."""
+    from PIL import Image
+
+    found = (image.quantize(_GIF_COLOURS, method=Image.Quantize.MEDIANCUT).getpalette() or [])[: 3 * _GIF_COLOURS]
+    modules = [round(255 * part) for index in range(len(curves.COLOURS)) for part in colour(index)]
+    result = Image.new("P", (1, 1))
+    result.putpalette([*found, *_GREEN, *_GREY, *_INK, *_WHITE, *modules])
+    return result
 
 
 def writer(path: Path) -> Writer:

@@ -90,7 +90,7 @@ def add_marks(scene: mujoco.MjvScene, state: Any, goals: list[Goal]) -> None:
             foot = [point[0], point[1], c.TABLE_TOP + 0.0005]
             _add(scene, _GEOM.mjGEOM_CYLINDER, [0.02, 0.0005, 0.0], foot, mark.colour, 0.35)
         _add(scene, _GEOM.mjGEOM_SPHERE, [0.01] * 3, point, mark.colour, 1.0)
-        _add(scene, _GEOM.mjGEOM_SPHERE, [TOLERANCE] * 3, point, mark.colour, 0.3 if mark.solved else 0.2)
+        _add(scene, _GEOM.mjGEOM_SPHERE, [TOLERANCE] * 3, point, mark.colour, 0.25 if mark.solved else 0.18)
 
 
 def _add(scene: mujoco.MjvScene, kind: mujoco.mjtGeom, size: Any, position: Any, colour: Colour, alpha: float) -> None:

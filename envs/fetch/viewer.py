@@ -1,10 +1,9 @@
 """Recorded episodes in MuJoCo's own viewer, in a window, over and over until it is closed."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
-
-import mujoco
 
 from envs.fetch import constants as c
 from envs.fetch import looks, render
@@ -36,10 +35,10 @@ def show(table: Any, num_cubes: int, recording: Any, goals: Callable[..., list],
             render.aim(window.cam)
         while window.is_running():
             for episode in range(len(recording.module)):
-                _play(window, model, data, recording, episode, lambda t, e=episode: goals(table, recording, t, e))
+                _play(window, model, data, recording, episode, functools.partial(goals, table, recording))
 
 
-def _play(window: Any, model: Any, data: Any, recording: Any, episode: int, goals_at: Callable[[int], list]) -> None:
+def _play(window: Any, model: Any, data: Any, recording: Any, episode: int, goals_at: Callable[..., list]) -> None:
     """One episode, at the speed it had."""
     for step in range(recording.length):
         if not window.is_running():
@@ -49,7 +48,7 @@ def _play(window: Any, model: Any, data: Any, recording: Any, episode: int, goal
         with window.lock():
             render.place(model, data, state)
             window.user_scn.ngeom = 0
-            render.add_marks(window.user_scn, state, [Goal(*mark) for mark in goals_at(step)])
+            render.add_marks(window.user_scn, state, [Goal(*mark) for mark in goals_at(step, episode)])
         window.sync()
         last = step == recording.length - 1
         time.sleep(max(0.0, (_PAUSE if last else c.CONTROL_PERIOD) - (time.monotonic() - started)))

@@ -56,9 +56,9 @@ def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, A
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(new / POLICY, jax.device_get(policy))
         checkpointer.wait_until_finished()  # leaving earlier would lose it without a word
-    (new / POLICY / _COMMITTED).write_text(
-        ""
-    )  # orbax writes the folder's place on this machine into it, and reads none
+    committed = new / POLICY / _COMMITTED
+    if committed.exists():  # orbax writes into it where the folder stands on this machine, and reads none of it
+        committed.write_text("")
     about = {"format": FORMAT, "version": curious_jax.__version__, **info, "config": configs.to_dict(config)}
     runfolder.write_json(new / INFO, about)
     if folder.exists():

@@ -72,9 +72,7 @@ def _play(given: dict[str, Any]) -> int:
     recording = playback.record(loaded, jax.random.key(seed), np.resize(shown, rounds * tiles))
     print(_verdict(table.names, recording), flush=True)
     if path is None:
-        from envs.fetch import viewer
-
-        viewer.show(table, loaded.env.layout.num_cubes, recording, video.goals, given["looks"])
+        _show(loaded.env, recording, given["looks"])
         return program.DONE
     _write(path, loaded.env, recording, tiles, size, given["looks"])
     print(f"video: {path}")
@@ -118,6 +116,16 @@ def _verdict(names: tuple[str, ...], recording: Any) -> str:
         solved = recording.solved[-1, recording.module == module]
         parts.append(f"{names[module] if module >= 0 else 'all at once'} {solved.sum()} of {solved.size}")
     return "solved at the last step: " + ", ".join(parts)
+
+
+def _show(env: Any, recording: Any, looks: str) -> None:
+    """Plays the recording in MuJoCo's viewer until its window is closed."""
+    from envs.fetch import viewer
+
+    try:
+        viewer.show(env.modules, env.layout.num_cubes, recording, video.goals, looks)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:

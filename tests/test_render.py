@@ -121,7 +121,7 @@ def test_every_body_stands_where_physics_has_it(look):
         name = physics.body(i).name
         np.testing.assert_allclose(data[0].body(name).xpos, data[1].body(name).xpos, atol=1e-9)
     meshes = sum(int(kind) == int(mujoco.mjtGeom.mjGEOM_MESH) for kind in seen.geom_type)
-    assert meshes == (16 if look == "mesh" else 0)
+    assert meshes == (15 if look == "mesh" else 0)
 
 
 def test_looks_that_cannot_be_had(monkeypatch):

@@ -221,10 +221,14 @@ class Gif(Writer):
 
 
 def _palette(image: Any) -> Any:
-    """A paletted image that holds the colours of a picture and of every label."""
+    """A paletted image that holds the colours of a picture, the frequent ones and the rare, and of every label."""
     from PIL import Image
 
-    found = (image.quantize(_GIF_COLOURS, method=Image.Quantize.MEDIANCUT).getpalette() or [])[: 3 * _GIF_COLOURS]
+    each = np.unique(np.asarray(image).reshape(-1, 3), axis=0)[None]  # a goal's ball is small, yet what one looks at
+    halves = [
+        part.quantize(_GIF_COLOURS // 2, method=Image.Quantize.MEDIANCUT) for part in (image, Image.fromarray(each))
+    ]
+    found = [value for half in halves for value in (half.getpalette() or [])[: 3 * (_GIF_COLOURS // 2)]]
     modules = [round(255 * part) for index in range(len(curves.COLOURS)) for part in colour(index)]
     result = Image.new("P", (1, 1))
     result.putpalette([*found, *_GREEN, *_GREY, *_INK, *_WHITE, *modules])

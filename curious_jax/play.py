@@ -52,6 +52,8 @@ def _play(given: dict[str, Any]) -> int:
     tiles = None if given["episodes"] is None else options.number(given, "episodes", 1, MAX_TILES)
     if given["checkpoint"] not in ("last", "best"):
         raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
+    if given["viewer"] and given["video"] is not None:
+        raise ConfigError("--viewer: makes no video; leave one of --viewer and --video out")
     from curious_jax import checkpoint
 
     export = checkpoint.find(given["run"], given["checkpoint"])

@@ -12,7 +12,7 @@ from typing import Any
 
 PLATFORMS = ("egl", "osmesa")
 NAMES = (*PLATFORMS, "glfw")
-PACKAGES = "sudo apt-get install libegl1 libgl1 libgl1-mesa-dri (for EGL) or libosmesa6 (for OSMesa)"
+PACKAGES = "sudo apt-get install libegl1 libgl1 (for EGL) or libosmesa6 (for OSMesa)"
 _TRIAL = """
 import importlib, sys, mujoco
 context = importlib.import_module("mujoco." + sys.argv[1]).GLContext(8, 8)

@@ -1,10 +1,14 @@
 """Recorded episodes: whole, from fresh starts, judged as evaluation judges them."""
 
+import dataclasses
+import functools
+
 import jax
 import numpy as np
 import pytest
 
 from curious_jax import checkpoint, evaluation, playback, trainer
+from curious_jax import config as configs
 from curious_jax.types import FLAT
 
 
@@ -51,15 +55,12 @@ def test_the_same_key_gives_the_same_episodes_and_another_key_others(loaded, rec
 def test_it_succeeds_as_often_as_evaluation_does(loaded):
     rate = playback.record(loaded, jax.random.key(0), np.zeros(400, int)).solved[-1].mean()
     run = trainer.setup(loaded.config, loaded.env)
-    success, _ = evaluation.batch_success(run, loaded.policy, jax.random.key(1), np.zeros(400, np.int32))
+    batch = jax.jit(functools.partial(evaluation.batch_success, run))
+    success, _ = batch(loaded.policy, jax.random.key(1), np.zeros(400, np.int32))
     assert rate == pytest.approx(float(success.mean()), abs=0.15)  # four standard errors of the difference at 1/2
 
 
 def test_the_flat_goal_of_her_asks_for_every_module(loaded):
-    import dataclasses
-
-    from curious_jax import config as configs
-
     her = configs.make_config(**{"world": "point", "modules": ("reach", "push"), "algorithm": "her"})
     flat = dataclasses.replace(loaded.config, algorithm="her", curriculum=her.curriculum, hindsight=her.hindsight)
     found = playback.record(loaded._replace(config=flat), jax.random.key(0), [0, 1])

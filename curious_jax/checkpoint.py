@@ -25,6 +25,8 @@ from curious_jax.errors import ConfigError
 FORMAT = 1
 LAST, BEST = "last", "best"
 INFO, POLICY = "export.json", "policy"
+PRETRAINED = "pretrained"  # a folder of a clone, with exports in it
+_COMMITTED = "commit_success.txt"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, A
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(new / POLICY, jax.device_get(policy))
         checkpointer.wait_until_finished()  # leaving earlier would lose it without a word
+    committed = new / POLICY / _COMMITTED
+    if committed.exists():  # orbax writes into it where the folder stands on this machine, and reads none of it
+        committed.write_text("")
     about = {"format": FORMAT, "version": curious_jax.__version__, **info, "config": configs.to_dict(config)}
     runfolder.write_json(new / INFO, about)
     if folder.exists():
@@ -66,12 +71,12 @@ def find(run: str | Path, name: str = LAST) -> Export:
     """The export of a run folder.
 
     Args:
-      run: a run folder, or an export's own folder.
+      run: a run folder, an export's own folder, or pretrained/NAME, which is found from any folder.
       name: last or best.
     Raises:
       ConfigError: when the folder is missing, is no run's, holds no export yet, or one that cannot be read.
     """
-    run = Path(run)
+    run = _pretrained(Path(run))
     if not run.is_dir():
         raise ConfigError(f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     folder = run if (run / INFO).is_file() else run / runfolder.CHECKPOINTS / name
@@ -91,6 +96,26 @@ def find(run: str | Path, name: str = LAST) -> Export:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"{folder}: {INFO} is missing or damaged") from None
+
+
+def _pretrained(run: Path) -> Path:
+    """pretrained/NAME of the clone that this program runs from, when there is none in the current folder.
+
+    Raises:
+      ConfigError: when there is no such policy; it names those there are, or says where they are to be had.
+    """
+    if run.is_dir() or run.is_absolute() or len(run.parts) != 2 or run.parts[0] != PRETRAINED:
+        return run
+    shelf = Path(curious_jax.__file__).parent.parent / PRETRAINED
+    if (shelf / run.name).is_dir():
+        return shelf / run.name
+    names = sorted(path.parent.name for path in shelf.glob(f"*/{INFO}"))
+    if names:
+        raise ConfigError(f"{run}: no such policy; there are {', '.join(names)}")
+    raise ConfigError(
+        f"{run}: pretrained policies come with a clone of curious_jax's repository, not with the installed package; "
+        f"clone it, and give the path to its {run}"
+    )
 
 
 def restore(export: Export, like: Any) -> Any:

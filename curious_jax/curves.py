@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,21 +76,39 @@ def draw(rows: Sequence[Row], path: str | Path, title: str = "") -> None:
     os.replace(scratch, path)
 
 
-def _draw_line(ax: Any, rows: Sequence[Row], key: str, name: str, index: int) -> None:
+@dataclass(frozen=True)
+class Line:
+    """One module's curve, where it has values: the mean over seeds, and the band around it (None for none)."""
+
+    episodes: np.ndarray  # [P]
+    mean: np.ndarray  # [P]
+    low: np.ndarray | None
+    high: np.ndarray | None
+
+
+def line(rows: Sequence[Row], key: str, name: str) -> Line | None:
+    """A module's curve of one panel's key; None when it has no values (distractors are not evaluated)."""
     episodes, values = series(rows, f"{key}/{name}")
     if np.isnan(values).all():
-        return  # distractors are not evaluated
+        return None
     if key == "learning_progress":
         values = np.abs(values)
     seeds = (~np.isnan(values)).sum(axis=1)
     seen = seeds > 0
     episodes, values, seeds = episodes[seen], values[seen], seeds[seen]
     mean = np.nanmean(values, axis=1)
+    return Line(episodes, mean, *_band(rows, key, name, values, mean, seeds, seen))
+
+
+def _draw_line(ax: Any, rows: Sequence[Row], key: str, name: str, index: int) -> None:
+    found = line(rows, key, name)
+    if found is None:
+        return
     colour, style = COLOURS[index % len(COLOURS)], STYLES[index % len(STYLES)]
-    every = max(1, len(episodes) // 12)
+    every = max(1, len(found.episodes) // 12)
     ax.plot(
-        episodes,
-        mean,
+        found.episodes,
+        found.mean,
         color=colour,
         linestyle=style,
         linewidth=1.6,
@@ -98,9 +117,8 @@ def _draw_line(ax: Any, rows: Sequence[Row], key: str, name: str, index: int) ->
         markevery=(index % every, every),
         label=name,
     )
-    low, high = _band(rows, key, name, values, mean, seeds, seen)
-    if low is not None:
-        ax.fill_between(episodes, low, high, color=colour, alpha=0.15, linewidth=0)
+    if found.low is not None:
+        ax.fill_between(found.episodes, found.low, found.high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _band(rows: Sequence[Row], key: str, name: str, values: np.ndarray, mean: np.ndarray, seeds: np.ndarray,
@@ -143,6 +161,20 @@ def small_plot(rows: Sequence[Row], width: int = 64, height: int = 10) -> str:
     return "\n".join(lines)
 
 
+def rows_of(folder: Path) -> list[Row]:
+    """The metrics rows of a run folder, one at least.
+
+    Raises:
+      ConfigError: when it is no run's, or has no evaluation yet.
+    """
+    if not (folder / runfolder.METRICS).is_file():
+        raise ConfigError(f"{folder}: is not the folder of a run (no {runfolder.METRICS} in it)")
+    rows = runfolder.read_rows(folder)
+    if not rows:
+        raise ConfigError(f"{folder}: has no evaluation yet; wait for the first")
+    return rows
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Draws curves.png of a run folder anew."""
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -153,11 +185,7 @@ def _main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ConfigError("usage: python -m curious_jax.curves RUN, where RUN is the folder of a run")
     folder = Path(arguments[0])
-    if not (folder / runfolder.METRICS).is_file():
-        raise ConfigError(f"{folder}: is not the folder of a run (no {runfolder.METRICS} in it)")
-    rows = runfolder.read_rows(folder)
-    if not rows:
-        raise ConfigError(f"{folder}: has no evaluation yet; wait for the first")
+    rows = rows_of(folder)
     draw(rows, folder / runfolder.CURVES, title=folder.name)
     print(small_plot(rows))
     print(f"curves: {folder / runfolder.CURVES}")

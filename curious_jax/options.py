@@ -109,6 +109,22 @@ def _whole_number(name: str, text: str) -> int:
     raise ConfigError(f"{name} {text}: must be a whole number")
 
 
+def number(given: dict[str, Any], name: str, low: int, high: int) -> int:
+    """A program's own option as a whole number from low to high.
+
+    Args:
+      given: what `Parser.read` returned.
+      name: the option's destination, e.g. seed_index.
+    Raises:
+      ConfigError: naming the option and its range.
+    """
+    option = option_name(name)
+    value = convert(option, given[name], int)
+    if not low <= value <= high:
+        raise ConfigError(f"{option} {value}: must be " + (f"{low}" if low == high else f"between {low} and {high}"))
+    return value
+
+
 def _defaults(name: str) -> str:
     """The default of a setting, per preset where they differ."""
     values = {}

@@ -13,6 +13,7 @@ class Recorder:
     Args:
       earlier: the rows of a run that goes on; None for a new run.
       best: its best mean success so far; -1 for none.
+      wandb: a Weights & Biases project to log to; None for none.
     """
 
     def __init__(
@@ -22,16 +23,17 @@ class Recorder:
         folder: runfolder.RunFolder,
         earlier: Sequence[metrics.Row] | None = None,
         best: float = -1.0,
+        wandb: str | None = None,
     ):
         name = title(config, env)
         self.view = terminal.TerminalView(name, config.schedule.cycles * config.schedule.num_envs)
         done = None if earlier is None else earlier[-1]["episodes"] if earlier else 0
-        found = metrics.tensorboard(folder.path, done)
+        optional = metrics.optional(folder.path, config, self.view.note, done, wandb)
         self.view.begin_at(done or 0)
         self._sinks: list[metrics.Sink] = [
             metrics.JsonLines(folder),
             metrics.Curves(folder.path / runfolder.CURVES, name, earlier=earlier or ()),
-            *([found] if found else []),
+            *optional,
             self.view,
         ]
         self._config, self._checkpoints = config, folder.path / runfolder.CHECKPOINTS

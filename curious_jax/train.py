@@ -31,6 +31,13 @@ def parser() -> options.Parser:
         metavar="DIR",
         help="go on with the run in this folder from its last checkpoint; of the settings only --episodes may change",
     )
+    result.add_argument(
+        "--wandb",
+        metavar="PROJECT",
+        nargs="?",
+        const="curious_jax",
+        help="log to Weights & Biases too, into this project [curious_jax when none is named]",
+    )
     options.add_settings(result)
     return result
 
@@ -42,33 +49,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _train(arguments: options.Arguments) -> int:
     out, resumed = arguments.rest.get("out"), arguments.rest.get("resume")
+    wandb = arguments.rest.get("wandb")
     if resumed is None:
         runfolder.check(out)
     elif out is not None:
         raise ConfigError(f"--out {out}: a resumed run stays in its folder; leave one of --out and --resume out")
     import jax
 
-    from curious_jax import memory
+    from curious_jax import memory, metrics
     from curious_jax.recorder import Recorder
 
+    metrics.check_wandb(wandb)
     if resumed is not None:
-        return _resume(resumed, arguments.settings)
+        return _resume(resumed, arguments.settings, wandb)
     config = configs.make_config(jax.default_backend(), **arguments.settings)
     env = program.make_env(config)
     memory_line = memory.check(config, env)
     folder = runfolder.claim(config, out)
-    recorder = Recorder(config, env, folder)
+    recorder = Recorder(config, env, folder, wandb=wandb)
     recorder.view.note(f"{memory_line}\nrun folder: {folder.path}")
     return _run(config, env, folder, recorder)
 
 
-def _resume(run: str, settings: dict[str, Any]) -> int:
+def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
     """Goes on with a run from its last checkpoint."""
     from curious_jax import resume
     from curious_jax.recorder import Recorder
 
     found, config, env, folder, earlier, moment, notes = resume.reopen(run, settings)
-    recorder = Recorder(config, env, folder, earlier, found.info["best"])
+    recorder = Recorder(config, env, folder, earlier, found.info["best"], wandb)
     recorder.view.note(notes)
     return _run(config, env, folder, recorder, moment)
 
@@ -87,6 +96,7 @@ def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: A
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     print(curves.small_plot(runfolder.read_rows(folder.path)))
     print(f"{history.status}: {_success_line(history)}\ncurves: {folder.path / runfolder.CURVES}")
+    print(f"watch it with: python -m curious_jax.play {folder.path}")
     if history.status == "interrupted":
         print(f"go on with: python -m curious_jax.train --resume {folder.path}")
     if recorder.problem:

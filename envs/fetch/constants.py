@@ -30,7 +30,7 @@ FLOOR_CENTRE = (0.8, 0.75)
 CUBE_HALF_SIZE = 0.025
 CUBE_MASS = 2.0
 CUBE_DAMPING = 0.01  # of the free joint
-CUBE_COLOURS = ((0.85, 0.2, 0.15), (0.2, 0.6, 0.25), (0.95, 0.75, 0.1), (0.55, 0.3, 0.7))
+CUBE_COLOURS = ((0.85, 0.2, 0.15), (0.95, 0.75, 0.1), (0.2, 0.6, 0.25), (0.55, 0.3, 0.7))  # red, yellow, green, purple
 # Centre of a cube in equilibrium with the soft table contact, where weight and contact force cancel (test_fetch_scene).
 CUBE_REST_HEIGHT = 0.42489225
 

@@ -25,6 +25,11 @@ def build_model(num_cubes: int) -> mujoco.MjModel:
     Raises:
       ValueError: if `num_cubes` is negative.
     """
+    return build_spec(num_cubes).compile()
+
+
+def build_spec(num_cubes: int) -> mujoco.MjSpec:
+    """The scene of `build_model` before it is compiled."""
     if num_cubes < 0:
         raise ValueError(f"num_cubes must be 0 or more, got {num_cubes}")
     spec = mujoco.MjSpec.from_file(str(ROBOT_XML))
@@ -32,7 +37,7 @@ def build_model(num_cubes: int) -> mujoco.MjModel:
     for k in range(1, num_cubes + 1):
         _add_cube(spec, k)
     _add_sensors(spec, num_cubes)
-    return spec.compile()
+    return spec
 
 
 def _add_surroundings(spec: mujoco.MjSpec) -> None:

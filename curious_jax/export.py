@@ -1,0 +1,65 @@
+"""python -m curious_jax.export RUN FOLDER: a run's policy as a small folder of its own, to be kept or sent away.
+
+    python -m curious_jax.export runs/some-run pretrained/four-modules --checkpoint best
+
+It holds the policy, the normaliser's statistics and the settings (checkpoint.py); `evaluate` and `play` take it
+in place of a run. Nothing in it says where it was made.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from curious_jax import options, program
+from curious_jax.errors import ConfigError
+
+
+def parser() -> options.Parser:
+    """The command line."""
+    result = options.Parser(
+        "export", "Copies a run's policy into a small folder.", usage="RUN FOLDER [OPTION VALUE ...]"
+    )
+    result.add_argument("run", metavar="RUN", help="the folder of a run")
+    result.add_argument("folder", metavar="FOLDER", help="a new folder, such as pretrained/NAME")
+    result.add_argument("--checkpoint", default="last", metavar="last|best", help="which policy [default: last]")
+    result.add_argument(
+        "--seed-index", default="0", metavar="I", help="which seed of a run with --num-seeds, from 0 [default: 0]"
+    )
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program; returns its exit status."""
+    return program.run(lambda: _export(parser().read(argv)))
+
+
+def _export(given: dict[str, Any]) -> int:
+    if given["checkpoint"] not in ("last", "best"):
+        raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
+    folder = Path(given["folder"])
+    if folder.exists():
+        raise ConfigError(f"{folder}: is there already; name a new folder")
+    from curious_jax import checkpoint
+
+    export = checkpoint.find(given["run"], given["checkpoint"])
+    index = options.number(given, "seed_index", 0, export.config.num_seeds - 1)
+    from curious_jax import playback
+
+    loaded = playback.load(export, index)
+    success = export.info.get("mean_success")
+    if isinstance(success, list):
+        success = success[index]
+    try:
+        checkpoint.save(
+            folder, loaded.policy, loaded.config, {"episodes": export.info["episodes"], "mean_success": success}
+        )
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written ({error.strerror}); name another folder") from None
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {size / 2**20:.2f} MiB\nshow it with: python -m curious_jax.play {folder}")
+    return program.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

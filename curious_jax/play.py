@@ -1,0 +1,150 @@
+"""python -m curious_jax.play RUN: watch a run's policy, as a video or in MuJoCo's viewer.
+
+    python -m curious_jax.play runs/some-run --video out.mp4
+    python -m curious_jax.play pretrained/four-modules --module stack --episodes 9 --video stack.gif
+    python -m curious_jax.play runs/some-run --viewer
+
+Works without a screen. Episodes are drawn from --seed as they come; none is picked.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from curious_jax import options, program, video
+from curious_jax.config import PHYSICS
+from curious_jax.errors import ConfigError
+
+SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
+
+
+def parser() -> options.Parser:
+    """The command line."""
+    result = options.Parser(
+        "play", "Shows a run's policy: a video, or MuJoCo's viewer.", usage="RUN [OPTION VALUE ...]"
+    )
+    add = result.add_argument
+    add("run", metavar="RUN", help="the folder of a run, or pretrained/NAME")
+    add("--video", metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 in RUN]")
+    add("--viewer", action="store_true", help="open MuJoCo's viewer instead (needs a screen)")
+    add("--module", default="all", metavar="A,B,...", help="modules to show [default: all that can be achieved]")
+    add("--episodes", metavar="N", help="episodes side by side [default: one per module, four of a single one]")
+    add("--rounds", default="2", metavar="N", help="so many such sets one after the other [default: 2]")
+    add("--seed", default="0", metavar="K", help="seed of goals and starts [default: 0]")
+    add("--seed-index", default="0", metavar="I", help="which seed of a run with --num-seeds, from 0 [default: 0]")
+    add("--checkpoint", default="last", metavar="last|best", help="which policy [default: last]")
+    add("--physics", metavar="|".join(PHYSICS), help="another physics backend than the run's")
+    add("--size", metavar="WxH", help="pixels of one episode's picture [default: 640x480, for .gif 320x240]")
+    add("--looks", default="auto", metavar="auto|plain|mesh", help="mesh: the Fetch's own shapes, from "
+        "gymnasium-robotics; plain: simple ones; auto: mesh when it is installed [default: auto]")  # fmt: skip
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program; returns its exit status."""
+    return program.run(lambda: _play(parser().read(argv)))
+
+
+def _play(given: dict[str, Any]) -> int:
+    rounds, seed = options.number(given, "rounds", 1, MAX_ROUNDS), options.number(given, "seed", 0, 2**31 - 1)
+    tiles = None if given["episodes"] is None else options.number(given, "episodes", 1, MAX_TILES)
+    if given["checkpoint"] not in ("last", "best"):
+        raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
+    if given["viewer"] and given["video"] is not None:
+        raise ConfigError("--viewer: makes no video; leave one of --viewer and --video out")
+    from curious_jax import checkpoint
+
+    export = checkpoint.find(given["run"], given["checkpoint"])
+    index = options.number(given, "seed_index", 0, export.config.num_seeds - 1)
+    path = None if given["viewer"] else video.check(given["video"] or f"{given['run']}/video.mp4")
+    size = _size(given["size"] or ("320x240" if path and path.suffix.lower() == ".gif" else "640x480"))
+    _check_drawing(export.config.world, given)
+
+    import jax
+
+    from curious_jax import playback
+
+    loaded = playback.load(export, index, given["physics"])
+    table = loaded.env.modules
+    shown = _modules(given["module"], table)
+    tiles = tiles or (len(shown) if len(shown) > 1 else 4)
+    print(f"{export.path}: playing {rounds * tiles} episodes", flush=True)
+    recording = playback.record(loaded, jax.random.key(seed), np.resize(shown, rounds * tiles))
+    print(_verdict(table.names, recording), flush=True)
+    if path is None:
+        _show(loaded.env, recording, given["looks"])
+        return program.DONE
+    _write(path, loaded.env, recording, tiles, size, given["looks"])
+    print(f"video: {path}")
+    return program.DONE
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Width and height in pixels from WxH."""
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(p.isdecimal() and SIDES[0] <= int(p) <= SIDES[1] for p in parts):
+        raise ConfigError(f"--size {text}: must be WIDTHxHEIGHT, each from {SIDES[0]} to {SIDES[1]}, such as 640x480")
+    return int(parts[0]), int(parts[1])
+
+
+def _check_drawing(world: str, given: dict[str, Any]) -> None:
+    """Refuses what cannot be drawn here: no OpenGL, no screen for the viewer, looks that are not there."""
+    program.check_envs_package()
+    from envs import pictures
+
+    try:
+        pictures.check(world, given["looks"], viewer=given["viewer"])
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _modules(names: str, table: Any) -> list[int]:
+    """Indices of the modules asked for."""
+    if names == "all":
+        return [int(i) for i in np.flatnonzero(table.achievable)]
+    asked = options.convert("--module", names, tuple[str, ...])
+    for name in asked:
+        if name not in table.names:
+            raise ConfigError(f"--module {name}: the run has no such module; choose from all, {', '.join(table.names)}")
+    return [table.names.index(name) for name in asked]
+
+
+def _verdict(names: tuple[str, ...], recording: Any) -> str:
+    """solved at the last step: reach 2 of 2, push 1 of 2."""
+    parts = []
+    for module in dict.fromkeys(recording.module.tolist()):
+        solved = recording.solved[-1, recording.module == module]
+        parts.append(f"{names[module] if module >= 0 else 'all at once'} {solved.sum()} of {solved.size}")
+    return "solved at the last step: " + ", ".join(parts)
+
+
+def _show(env: Any, recording: Any, looks: str) -> None:
+    """Plays the recording in MuJoCo's viewer until its window is closed."""
+    from envs.fetch import viewer
+
+    try:
+        viewer.show(env.modules, env.layout.num_cubes, recording, video.goals, looks)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:
+    """Draws the recording into a video file and shows how far it is."""
+    from rich.progress import track
+
+    from envs import pictures
+
+    renderer = pictures.renderer(env, *size, looks)
+    try:
+        with video.writer(path) as file:
+            pages = video.frames(renderer, env.modules, recording, tiles, pictures.Goal)
+            for page in track(pages, description="drawing", total=video.count(recording, tiles)):
+                file.append(page)
+    finally:
+        renderer.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

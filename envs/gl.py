@@ -1,0 +1,73 @@
+"""Which OpenGL MuJoCo draws with on a machine without a screen: EGL, or else OSMesa; MUJOCO_GL wins where it is set.
+
+Python's OpenGL stays with the platform it was first loaded for, so each is tried in a process of its own.
+"""
+
+import functools
+import importlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+PLATFORMS = ("egl", "osmesa")
+NAMES = (*PLATFORMS, "glfw")
+PACKAGES = "sudo apt-get install libegl1 libgl1 (for EGL) or libosmesa6 (for OSMesa)"
+_TRIAL = """
+import importlib, sys, mujoco
+context = importlib.import_module("mujoco." + sys.argv[1]).GLContext(8, 8)
+context.make_current()
+mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), 100).free()
+context.free()
+"""
+
+
+@functools.cache
+def choose() -> str:
+    """The first platform that works here: egl or osmesa; glfw too where MUJOCO_GL says so; "" where none is needed.
+
+    Raises:
+      ValueError: when none works, or the one that MUJOCO_GL names does not; one line with what to install.
+    """
+    given = os.environ.get("MUJOCO_GL", "").strip().lower()
+    if sys.platform != "linux":
+        return ""
+    if given and given not in NAMES:
+        raise ValueError(f"MUJOCO_GL={given}: must be one of {', '.join(NAMES)}, or not set at all")
+    for platform in [given] if given else PLATFORMS:
+        if works(platform):
+            return platform
+    if given:
+        raise ValueError(f"MUJOCO_GL={given}: does not work here; leave it unset, or install what it needs: {PACKAGES}")
+    raise ValueError(f"this machine has no OpenGL that draws without a screen: {PACKAGES}")
+
+
+def works(platform: str) -> bool:
+    """Does MuJoCo get a drawing context from this platform? Takes half a second."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    command = [sys.executable, "-c", _TRIAL, platform]
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def context(width: int, height: int) -> Any:
+    """A drawing context of the chosen platform, made current; `free` it when done."""
+    import mujoco
+
+    platform = choose()
+    module = importlib.import_module(f"mujoco.{platform}") if platform else mujoco
+    result = module.GLContext(width, height)
+    result.make_current()
+    return result
+
+
+def check_screen() -> None:
+    """Refuses a window where there is no screen for it.
+
+    Raises:
+      ValueError: one line that says what to do instead.
+    """
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise ValueError("--viewer: needs a screen, and DISPLAY is not set; use --video FILE")

@@ -2,9 +2,8 @@
 
     python -m curious_jax.play runs/some-run --video out.mp4
     python -m curious_jax.play pretrained/four-modules --module stack --episodes 9 --video stack.gif
-    python -m curious_jax.play runs/some-run --viewer
 
-Works without a screen. Episodes are drawn from --seed as they come; none is picked.
+Works without a screen. Episodes are as --seed draws them; none is picked.
 """
 
 import sys
@@ -75,9 +74,9 @@ def _play(given: dict[str, Any]) -> int:
     print(_verdict(table.names, recording), flush=True)
     if path is None:
         _show(loaded.env, recording, given["looks"])
-        return program.DONE
-    _write(path, loaded.env, recording, tiles, size, given["looks"])
-    print(f"video: {path}")
+    else:
+        _write(path, loaded.env, recording, tiles, size, given["looks"])
+        print(f"video: {path}")
     return program.DONE
 
 

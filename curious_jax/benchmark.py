@@ -43,6 +43,7 @@ def _benchmark(arguments: options.Arguments) -> int:
 
     from curious_jax import memory
 
+    program.keep_compiled(arguments.rest["cache"])
     rollout_config = configs.make_config(jax.default_backend(), **arguments.settings)
     settings = {k: v for k, v in arguments.settings.items() if k != "num_envs"}
     config = configs.make_config(jax.default_backend(), **settings)

@@ -254,14 +254,21 @@ def train_epoch(
     return jax.lax.fori_loop(0, cycles, body, (state, total))
 
 
-def compiled_epoch(run: Setup, state: TrainState) -> Any:
-    """train_epoch compiled ahead of time: (state, total, cycles) -> (state, total); the state is donated.
+def lowered_epoch(run: Setup, state: TrainState) -> Any:
+    """train_epoch ready to be compiled, to (state, total, cycles) -> (state, total); the state is donated.
 
     Args:
       state: a state of the run's shapes, or those shapes (jax.eval_shape).
     """
     epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0)
-    return epoch.lower(state, no_metrics(run.config), jnp.int32(1)).compile()
+    # Of shapes alone, so that a resumed run's program is the same as a new one's.
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
+    return epoch.lower(shapes, no_metrics(run.config), jnp.int32(1))
+
+
+def compiled_epoch(run: Setup, state: TrainState) -> Any:
+    """lowered_epoch, compiled."""
+    return lowered_epoch(run, state).compile()
 
 
 def finite(state: TrainState, total: CycleMetrics) -> jax.Array:

@@ -119,17 +119,19 @@ def _bookkeeping(run: trainer.Setup, state: trainer.TrainState, episode: Any, se
         store = add(store, episode, relevant)
         return store
 
-    def curricula(windows: curriculum.CurriculumState, key: jax.Array) -> Any:
+    # Everything is an argument: what a program is built with, the compiler works out beforehand.
+    def curricula(windows: curriculum.CurriculumState, episode: Any, key: jax.Array) -> Any:
         module, flag = curriculum.choose(windows, config.curriculum, key, config.schedule.num_envs)
         return curriculum.update(windows, module, episode.success, flag)
 
-    def statistics(held: normalizer.NormalizerState) -> Any:
+    def statistics(held: normalizer.NormalizerState, episode: Any, relevant: jax.Array) -> Any:
         return normalizer.update(held, modules, episode, relevant, config.hindsight.probability)
 
-    key = jax.random.key(0)
+    curricula_s = _time(curricula, seconds, state.curriculum, episode, jax.random.key(0))
+    statistics_s = _time(statistics, seconds, state.normalizer, episode, relevant)
     return [
-        Stage("curriculum", "modules chosen, results → LP", _time(curricula, seconds, state.curriculum, key)),
-        Stage("normaliser", "statistics of the new episodes", _time(statistics, seconds, state.normalizer)),
+        Stage("curriculum", "modules chosen, results → LP", curricula_s),
+        Stage("normaliser", "statistics of the new episodes", statistics_s),
         Stage("store", "episodes and relevance stored", measuring.repeat(put, seconds)),
     ]
 

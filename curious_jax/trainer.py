@@ -174,7 +174,9 @@ def update_step(
         key_sample, key_substitute = jax.random.split(key)
         module, slot, t = _drawn(run, store, key_sample, wanted)
         batch = hindsight.substitute(store, run.env.modules, run.config.hindsight, key_substitute, module, slot, t)
-        return run.learner.update(learner_state, networks_view(run, statistics, batch))
+        batch = networks_view(run, statistics, batch)
+        with jax.named_scope("gradients"):
+            return run.learner.update(learner_state, batch)
 
     return update
 

@@ -182,13 +182,13 @@ def _time(function: Callable[..., Any], seconds: float, *arguments: Any) -> floa
 
 
 def trace(config: TrainConfig, env: Any, folder: Path) -> None:
-    """JAX's trace of two cycles, for TensorBoard's profile plugin or Perfetto."""
+    """JAX's trace of one cycle, for TensorBoard's profile plugin or Perfetto."""
     run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
     state, total = trainer.init(config, env), trainer.no_metrics(config)
     epoch = trainer.compiled_epoch(run, state)
     state, total = jax.block_until_ready(epoch(state, total, jnp.int32(1)))
     with jax.profiler.trace(str(folder)):
-        jax.block_until_ready(epoch(state, total, jnp.int32(2)))
+        jax.block_until_ready(epoch(state, total, jnp.int32(1)))
 
 
 def update_flop(config: TrainConfig, env: Any) -> float:

@@ -2,32 +2,46 @@
 
     python -m curious_jax.benchmark
     python -m curious_jax.benchmark --num-envs 64 --physics c --json
+    python -m curious_jax.benchmark --profile profile/          where a cycle's time goes, and a trace
+    python -m curious_jax.benchmark --suite suite/              the standard table: worlds, batches, seeds
 
 --num-envs is the number of environments in the rollouts; the whole cycle runs as training would, with the
-preset's number. Every figure leaves compilation out and is a mean over --seconds of running.
+preset's number (with --profile and --suite the cycle takes --num-envs too). Every figure leaves compilation out and
+is a mean over --seconds of running.
 """
 
 import dataclasses
 import json
-import resource
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from curious_jax import config as configs
 from curious_jax import options, program, runfolder
-from curious_jax.config import TrainConfig
+from curious_jax.config import PHYSICS
 from curious_jax.errors import ConfigError
 
 
 def parser() -> options.Parser:
-    """The command line: the config's settings, --seconds and --json."""
+    """The command line: the config's settings and the program's own."""
     result = options.Parser("benchmark", "Measures the speed of physics, rollouts, updates and whole training cycles.")
     result.add_argument("--json", action="store_true", help="print one JSON object")
     result.add_argument("--seconds", default="5", metavar="X", help="how long to measure each part [default: 5]")
+    result.add_argument("--profile", metavar="DIR", help="where a cycle's time goes: table and trace into DIR")
+    result.add_argument("--suite", metavar="DIR", help="the standard table of speeds into DIR, in these sizes:")
+    for name, what in SUITE_OPTIONS.items():
+        result.add_argument(f"--suite-{name}", metavar="A,B,...", help=f"{what} [default: by platform]")
     options.add_settings(result)
     return result
+
+
+SUITE_OPTIONS = {
+    "backends": "physics backends of the rollouts",
+    "worlds": "numbers of worlds of the rollouts",
+    "batches": "batch sizes of the updates",
+    "seeds": "numbers of seeds side by side",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,123 +50,72 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _benchmark(arguments: options.Arguments) -> int:
-    seconds = options.convert("--seconds", arguments.rest["seconds"], float)
+    given = arguments.rest
+    seconds = options.convert("--seconds", given["seconds"], float)
     if not 0.0 < seconds <= 600.0:
-        raise ConfigError(f"--seconds {arguments.rest['seconds']}: must be more than 0 and at most 600")
+        raise ConfigError(f"--seconds {given['seconds']}: must be more than 0 and at most 600")
+    if given["profile"] and given["suite"]:
+        raise ConfigError("--profile and --suite: give one of them")
+    chosen = {name: _sizes(name, given[f"suite_{name}"]) for name in SUITE_OPTIONS if given[f"suite_{name}"]}
+    if chosen and not given["suite"]:
+        raise ConfigError(f"--suite-{next(iter(chosen))}: is for --suite DIR; give that too")
     import jax
 
     from curious_jax import memory
 
-    rollout_config = configs.make_config(jax.default_backend(), **arguments.settings)
-    settings = {k: v for k, v in arguments.settings.items() if k != "num_envs"}
-    config = configs.make_config(jax.default_backend(), **settings)
+    platform = jax.default_backend()
+    rollout_config = configs.make_config(platform, **arguments.settings)
+    whole = {k: v for k, v in arguments.settings.items() if k != "num_envs" or given["profile"] or given["suite"]}
+    config = configs.make_config(platform, **whole)
     env = program.make_env(config)
     memory.check(config, env)
-    result = measure(config, env, rollout_config.schedule.num_envs, seconds)
-    print(json.dumps(runfolder.plain(result), allow_nan=False) if arguments.rest["json"] else table(result))
+    program.keep_compiled(given["cache"])
+    if given["profile"]:
+        if config.num_seeds > 1 or config.algorithm == "mgme":
+            raise ConfigError("--profile: looks at one seed of one learner; leave --num-seeds and mgme out")
+        from curious_jax import profiling
+
+        result = profiling.profile(config, env, seconds, _folder("--profile", given["profile"]))
+        text = profiling.table(result)
+    elif given["suite"]:
+        from curious_jax import suite
+
+        folder = _folder("--suite", given["suite"])
+        sizes = dataclasses.replace(suite.default_sizes(platform), **chosen)
+        result = suite.run(config, sizes, seconds, lambda row: print(row, file=sys.stderr, flush=True))
+        suite.write(result, folder)
+        text = suite.table(result)
+    else:
+        from curious_jax import measuring
+
+        result = measuring.figures(config, env, rollout_config.schedule.num_envs, seconds)
+        text = table(result)
+    print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else text)
     return program.DONE
 
 
-def measure(config: TrainConfig, env: Any, num_envs: int, seconds: float) -> dict[str, Any]:
-    """The figures of DESIGN's benchmark object.
-
-    Args:
-      num_envs: environments in the rollouts.
-      seconds: how long to run each part.
-    """
-    import jax
-
-    steps = env.episode_length
-    rollout_s, rollout_compile_s = rollout_time(config, env, num_envs, seconds)
-    cycle_s, cycle_compile_s = cycle_time(config, env, seconds)
-    schedule, seeds = config.schedule, config.num_seeds
-    env_steps_per_s = num_envs * steps / rollout_s
-    return {
-        "physics": env.physics_name,
-        "num_envs": num_envs,
-        "physics_steps_per_s": env_steps_per_s * env.physics_steps_per_step,
-        "env_steps_per_s": env_steps_per_s,
-        "train_env_steps_per_s": seeds * schedule.num_envs * steps / cycle_s,
-        "updates_per_s": seeds * schedule.updates_per_cycle / cycle_s,
-        "batch_size": schedule.batch_size,
-        "compile_s": rollout_compile_s + cycle_compile_s,
-        "device": jax.devices()[0].device_kind,
-        "memory_bytes": peak_memory(),
-        "train_num_envs": schedule.num_envs,
-        "updates_per_cycle": schedule.updates_per_cycle,
-        "num_seeds": seeds,
-        "modules": list(env.modules.names),
-        "preset": config.preset,
-        "platform": jax.default_backend(),
-    }
+def _sizes(name: str, text: str) -> tuple[Any, ...]:
+    """The values of --suite-NAME."""
+    option = f"--suite-{name}"
+    if name == "backends":
+        backends = options.convert(option, text, tuple[str, ...])
+        for backend in backends:
+            if backend not in PHYSICS[1:]:
+                raise ConfigError(f"{option} {text}: must be of {', '.join(PHYSICS[1:])}")
+        return backends
+    values = tuple(options.convert(option, part, int) for part in options.convert(option, text, tuple[str, ...]))
+    if min(values) < 1:
+        raise ConfigError(f"{option} {text}: must be whole numbers of 1 or more")
+    return values
 
 
-def rollout_time(config: TrainConfig, env: Any, num_envs: int, seconds: float) -> tuple[float, float]:
-    """(seconds per batch of num_envs episodes with a fresh policy and exploration noise, seconds to compile)."""
-    import jax
-    import jax.numpy as jnp
-
-    from curious_jax import rollout, trainer
-
-    run = trainer.setup(config, env.with_worlds(num_envs))
-    schedule = dataclasses.replace(config.schedule, capacity=config.schedule.num_envs)  # no store needed here
-    small = run._replace(config=dataclasses.replace(config, schedule=schedule))
-    policy = trainer.policy(trainer.init_one(small, jnp.int32(config.seed)))
-    module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
-    exploring = jnp.ones(num_envs, bool)
-
-    def batch(policy: trainer.Policy, key: jax.Array) -> Any:
-        return rollout.collect(trainer.acting(run, policy), run.env, config.exploration, key, module, exploring)
-
-    key = jax.random.key(config.seed)
-    start = time.perf_counter()
-    compiled = jax.jit(batch).lower(policy, key).compile()
-    compile_s = time.perf_counter() - start
-    number = iter(range(10**9))
-    return _repeat(lambda: compiled(policy, jax.random.fold_in(key, next(number))), seconds), compile_s
-
-
-def cycle_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, float]:
-    """(seconds per training cycle of all seeds, seconds to compile)."""
-    import jax.numpy as jnp
-
-    from curious_jax import trainer
-
-    run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
-    state = trainer.init(config, env)
-    start = time.perf_counter()
-    epoch = trainer.compiled_epoch(run, state)
-    compile_s = time.perf_counter() - start
-
-    def cycle() -> Any:
-        nonlocal state
-        state, total = epoch(state, trainer.no_metrics(config), jnp.int32(1))
-        return total
-
-    return _repeat(cycle, seconds), compile_s
-
-
-def _repeat(run: Callable[[], Any], seconds: float) -> float:
-    """Mean seconds per call, over calls of at least `seconds` together, after one that is not counted."""
-    import jax
-
-    jax.block_until_ready(run())
-    calls, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < seconds or calls == 0:
-        jax.block_until_ready(run())
-        calls += 1
-    return elapsed / calls
-
-
-def peak_memory() -> int:
-    """Peak bytes in use: on the accelerator if JAX has one, else of this process."""
-    import jax
-
-    stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-    if stats and "peak_bytes_in_use" in stats:
-        return stats["peak_bytes_in_use"]
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+def _folder(option: str, text: str) -> Path:
+    folder = Path(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{option} {text}: cannot be made ({error.strerror}); give another folder") from None
+    return folder
 
 
 def table(result: dict[str, Any]) -> str:

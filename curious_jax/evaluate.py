@@ -49,6 +49,7 @@ def _evaluate(given: dict[str, Any]) -> int:
         raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
     from curious_jax import checkpoint
 
+    program.keep_compiled(given["cache"])
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = _number(given, "seed_index", 0, export.config.num_seeds - 1)
     result = measure(export, episodes, seed, index, given["physics"])

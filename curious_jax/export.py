@@ -42,6 +42,8 @@ def _export(given: dict[str, Any]) -> int:
         raise ConfigError(f"{folder}: is there already; name a new folder")
     from curious_jax import checkpoint
 
+    program.keep_compiled(given["cache"])
+
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = options.number(given, "seed_index", 0, export.config.num_seeds - 1)
     from curious_jax import playback

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,6 +156,11 @@ class _Loop:
     def _begin(self, start: Moment | None) -> None:
         """Takes the starting moment over, compiles, and evaluates once."""
         history, began = self.history, time.perf_counter()
+        shapes = start.state if start else jax.eval_shape(lambda: trainer.init(self.config, self.env))
+        # Beside the state's making and the first evaluation, on another core: the cycle's program is most of the work.
+        compiler = ThreadPoolExecutor(1)
+        epoch = compiler.submit(trainer.lowered_epoch(self.run_setup, shapes).compile)
+        compiler.shutdown(wait=False)
         if start is None:
             nothing: list[dict[str, float] | None] = [None] * self.config.num_seeds
             progress = Progress(0, [0] * self.config.num_seeds, nothing, 0.0, 0.0, 0.0, 0.0)
@@ -163,10 +169,10 @@ class _Loop:
         self.start, self.epoch_s = began - progress.wall_s, progress.epoch_s
         self.invalid = np.array(progress.invalid, np.int64)
         history.cycles, history.reached = progress.cycles, list(progress.reached)
-        self.epoch = trainer.compiled_epoch(self.run_setup, self.state)
         self.finite = jax.jit(trainer.finite)
         self.evaluate = evaluation.make_evaluator(self.run_setup, self.config.schedule.evaluation_episodes)
         history.results = self._evaluate_now()
+        self.epoch = epoch.result()
         history.train_s = progress.train_s
         history.compile_s = progress.compile_s + time.perf_counter() - began
         if all(history.reached):

@@ -14,6 +14,7 @@ def later_time(key: jax.Array, t: jax.Array, steps: int) -> jax.Array:
     return jnp.minimum(t + 1 + (u * (steps - t)).astype(jnp.int32), steps)
 
 
+@jax.named_scope("substitution")
 def substitute(
     state: ReplayState,
     modules: ModuleTable,

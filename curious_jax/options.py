@@ -41,6 +41,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str, usage: str = "[OPTION VALUE ...]"):
         command = f"python -m curious_jax.{prog}"
         super().__init__(prog=command, usage=f"{command} {usage}", description=description, allow_abbrev=False)
+        self.add_argument(
+            "--cache",
+            metavar="DIR|none",
+            help="where compiled programs are kept for the next start [default: $JAX_COMPILATION_CACHE_DIR, or "
+            "curious_jax below $XDG_CACHE_HOME or ~/.cache]",
+        )
         self.add_argument("--version", action="version", version=f"curious_jax {curious_jax.__version__}")
 
     def error(self, message: str) -> NoReturn:

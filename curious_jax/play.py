@@ -55,6 +55,8 @@ def _play(given: dict[str, Any]) -> int:
         raise ConfigError("--viewer: makes no video; leave one of --viewer and --video out")
     from curious_jax import checkpoint
 
+    program.keep_compiled(given["cache"])
+
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = options.number(given, "seed_index", 0, export.config.num_seeds - 1)
     path = None if given["viewer"] else video.check(given["video"] or f"{given['run']}/video.mp4")

@@ -1,5 +1,6 @@
 """What the programs share: exit statuses, one line for bad input, and the way to an environment."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,35 @@ def fail(message: str, status: int) -> int:
     """Says what is wrong in one line on standard error; returns the status."""
     print("error: " + " ".join(message.split()), file=sys.stderr)
     return status
+
+
+def keep_compiled(folder: str | None) -> None:
+    """Keeps compiled programs in a folder, where the next start of the same command finds them.
+
+    Args:
+      folder: "none" for no keeping; None for what JAX_COMPILATION_CACHE_DIR says, or else this user's cache folder.
+    Raises:
+      ConfigError: when the folder cannot be used.
+    """
+    import jax
+
+    if folder == "none":
+        jax.config.update("jax_enable_compilation_cache", False)
+        return
+    if folder is None:
+        if jax.config.jax_compilation_cache_dir is not None:
+            return
+        path = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "curious_jax"
+    else:
+        path = Path(folder).expanduser()
+    there = next(p for p in (path, *path.parents) if p.exists())  # JAX makes the rest
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        if folder is None:
+            return
+        raise ConfigError(f"--cache {folder}: not a folder that can be written to; give another, or none")
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:  # JAX keeps nothing below a second
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def make_env(config: TrainConfig) -> Any:

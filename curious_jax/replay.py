@@ -51,6 +51,7 @@ def bytes_needed(capacity: int, steps: int, obs_size: int, action_size: int, goa
     return capacity * per_episode
 
 
+@jax.named_scope("store")
 def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayState:
     """Stores the valid ones of E <= C episodes, overwriting the oldest.
 
@@ -107,6 +108,7 @@ def batch_modules(p: jax.Array, batch_size: int) -> jax.Array:
     return jnp.minimum(module, p.shape[0] - 1).astype(jnp.int32)
 
 
+@jax.named_scope("sampling")
 def sample(state: ReplayState, key: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draws (slot [B], t [B]): uniform over the episodes relevant to each transition's module, t uniform.
 

@@ -37,6 +37,7 @@ def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax
     return jnp.where(flag[..., None], uniform, noisy)
 
 
+@jax.named_scope("rollout")  # the name that traces show
 def collect(
     policy: Policy,
     env: Env,

@@ -56,6 +56,7 @@ def _train(arguments: options.Arguments) -> int:
         raise ConfigError(f"--out {out}: a resumed run stays in its folder; leave one of --out and --resume out")
     import jax
 
+    program.keep_compiled(arguments.rest.get("cache"))
     from curious_jax import memory, metrics
     from curious_jax.recorder import Recorder
 

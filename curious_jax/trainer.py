@@ -4,6 +4,7 @@
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -141,16 +142,9 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     windows = curriculum.update(state.curriculum, module, episode.success, self_evaluation & episode.valid)
 
     # Module and goal replay, rewards, gradient steps [lines 20-22].
-    modules_wanted = _replayed(run, state.cycle, windows, store)
-
-    def update(learner_state, key):
-        key_sample, key_substitute = jax.random.split(key)
-        batch_module, slot, t = _drawn(run, store, key_sample, modules_wanted)
-        batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, batch_module, slot, t)
-        return learner.update(learner_state, _networks_view(run, statistics, batch))
-
+    update = update_step(run, store, statistics, _replayed(run, state.cycle, windows, store))
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
-    learner_state, losses = jax.lax.scan(update, _in_training(run, state), keys)
+    learner_state, losses = jax.lax.scan(update, in_training(run, state), keys)
     state = TrainState(
         learner=_trained(run, state, learner.end_cycle(learner_state)),
         normalizer=statistics,
@@ -165,6 +159,26 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
         overflow=overflow.astype(jnp.int32),
     )
     return state, metrics
+
+
+def update_step(
+    run: Setup, store: replay.ReplayState, statistics: normalizer.NormalizerState, wanted: jax.Array
+) -> Callable[[Any, jax.Array], tuple[Any, dict[str, jax.Array]]]:
+    """One gradient step, (learner state, key) -> (learner state, losses): a batch is drawn, rewritten and learned from.
+
+    Args:
+      wanted: [B] int32, the module that each transition is for.
+    """
+
+    def update(learner_state, key):
+        key_sample, key_substitute = jax.random.split(key)
+        module, slot, t = _drawn(run, store, key_sample, wanted)
+        batch = hindsight.substitute(store, run.env.modules, run.config.hindsight, key_substitute, module, slot, t)
+        batch = networks_view(run, statistics, batch)
+        with jax.named_scope("gradients"):
+            return run.learner.update(learner_state, batch)
+
+    return update
 
 
 # Where the baselines differ: the modules practised and replayed, and MG-ME's expert in training.
@@ -206,17 +220,17 @@ def _drawn(
     return wanted, *replay.sample(store, key, wanted)
 
 
-def _in_training(run: Setup, state: TrainState) -> Any:
+def in_training(run: Setup, state: TrainState) -> Any:
     """The learner's state that this cycle's updates are for: of MG-ME's experts the one whose turn it is."""
     return experts.pick(state.learner, _turn(run, state.cycle)) if run.config.algorithm == "mgme" else state.learner
 
 
 def _trained(run: Setup, state: TrainState, updated: Any) -> Any:
-    """The learner's whole state after the updates of the part `_in_training`."""
+    """The learner's whole state after the updates of the part `in_training`."""
     return experts.put(state.learner, _turn(run, state.cycle), updated) if run.config.algorithm == "mgme" else updated
 
 
-def _networks_view(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:
+def networks_view(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:
     view = functools.partial(normalizer.policy_input, statistics, run.config.normalizer, run.env.modules)
     return LearnerBatch(
         inputs=view(batch.obs, batch.goal, batch.module),
@@ -254,14 +268,21 @@ def train_epoch(
     return jax.lax.fori_loop(0, cycles, body, (state, total))
 
 
-def compiled_epoch(run: Setup, state: TrainState) -> Any:
-    """train_epoch compiled ahead of time: (state, total, cycles) -> (state, total); the state is donated.
+def lowered_epoch(run: Setup, state: TrainState) -> Any:
+    """train_epoch ready to be compiled, to (state, total, cycles) -> (state, total); the state is donated.
 
     Args:
       state: a state of the run's shapes, or those shapes (jax.eval_shape).
     """
     epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0)
-    return epoch.lower(state, no_metrics(run.config), jnp.int32(1)).compile()
+    # Of shapes alone, so that a resumed run's program is the same as a new one's.
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
+    return epoch.lower(shapes, no_metrics(run.config), jnp.int32(1))
+
+
+def compiled_epoch(run: Setup, state: TrainState) -> Any:
+    """lowered_epoch, compiled."""
+    return lowered_epoch(run, state).compile()
 
 
 def finite(state: TrainState, total: CycleMetrics) -> jax.Array:

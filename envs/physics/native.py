@@ -1,8 +1,9 @@
-"""C MuJoCo behind `jax.pure_callback`: all worlds of a vmapped call go to one thread pool as one batch."""
+"""C MuJoCo as a host function: all worlds of a vmapped call go to one thread pool as one batch."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import os
 import threading
 
@@ -12,7 +13,7 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
-from envs.physics import protocol
+from envs.physics import host_call, protocol
 from envs.physics.protocol import Array, PhysicsState
 
 _CONTROL = mujoco.mjtState.mjSTATE_CTRL | mujoco.mjtState.mjSTATE_MOCAP_POS | mujoco.mjtState.mjSTATE_MOCAP_QUAT
@@ -29,6 +30,7 @@ class NativePhysics:
         # By default MuJoCo resets a diverged world, and nobody notices. (The other backends refuse this flag.)
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self._stepper = _BatchStepper(self.model, num_threads or len(os.sched_getaffinity(0)))
+        self._target = _register(self._stepper)
 
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         return protocol.initial_state(qpos, qvel, sensordata)
@@ -38,7 +40,10 @@ class NativePhysics:
         # One array in, one array out: each costs the callback a copy and a conversion.
         world = jnp.concatenate([state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat])
         result = jax.ShapeDtypeStruct((nq + nv + self.model.nsensordata,), jnp.float32)
-        out = jax.pure_callback(self._stepper, result, world, vmap_method="expand_dims")
+        if self._target and jax.default_backend() == "cpu":
+            out = host_call.call(self._target, result, world)
+        else:  # copies to the host and back, and keeps the program out of JAX's compilation cache
+            out = jax.pure_callback(self._stepper, result, world, vmap_method="expand_dims")
         qpos, qvel, sensordata = jnp.split(out, [nq, nq + nv])
         return protocol.next_state(state, qpos, qvel, sensordata, overflow=False)
 
@@ -47,8 +52,21 @@ class NativePhysics:
         return self
 
 
+def _register(stepper: _BatchStepper) -> str | None:
+    """The name under which compiled programs find this model's stepper; None where they cannot.
+
+    The name is the model's, so that a program from the compilation cache finds it in another process.
+    """
+    name = f"curious_jax_mujoco_{stepper.digest}"
+    try:
+        host_call.register(name, stepper.into)
+    except RuntimeError:  # a jaxlib with another interface
+        return None
+    return name
+
+
 class _BatchStepper:
-    """The callback: float32 [..., nq + nv + ncontrol] → float32 [..., nq + nv + nsensordata]. numpy only inside."""
+    """float32 [..., nq + nv + ncontrol] → float32 [..., nq + nv + nsensordata]. numpy only inside."""
 
     def __init__(self, model: mujoco.MjModel, num_threads: int):
         self._model = model
@@ -57,16 +75,29 @@ class _BatchStepper:
         self._rollout = rollout.Rollout(nthread=num_threads if num_threads > 1 else 0)
         self._lock = threading.Lock()  # the buffers serve one batch at a time
         self._buffers: _Buffers | None = None
+        self._grows = model.nsensordata - mujoco.mj_stateSize(model, int(_CONTROL))  # numbers out less numbers in
         self._safe_world = np.concatenate([model.qpos0, np.zeros(model.nv + model.nu + 3), [1.0, 0.0, 0.0, 0.0]])
 
-    def __call__(self, worlds: np.ndarray) -> np.ndarray:
-        worlds = np.asarray(worlds)
-        flat = worlds.reshape(-1, worlds.shape[-1])
-        with self._lock:
-            out = self._step(flat)
-        return out.reshape(*worlds.shape[:-1], out.shape[-1])
+    @property
+    def digest(self) -> str:
+        """Of all that decides over the results, and of the number of threads."""
+        model = np.empty(mujoco.mj_sizeModel(self._model), np.uint8)
+        mujoco.mj_saveModel(self._model, None, model)
+        return f"{hashlib.sha256(model.tobytes()).hexdigest()[:16]}_{protocol.SUBSTEPS}_{self._threads}"
 
-    def _step(self, worlds: np.ndarray) -> np.ndarray:
+    def __call__(self, worlds: np.ndarray) -> np.ndarray:
+        """As jax.pure_callback calls it."""
+        worlds = np.asarray(worlds)
+        out = np.empty((*worlds.shape[:-1], worlds.shape[-1] + self._grows), np.float32)
+        self.into(worlds, out)
+        return out
+
+    def into(self, worlds: np.ndarray, out: np.ndarray) -> None:
+        """As host_call calls it: fills `out`, which is contiguous."""
+        with self._lock:
+            self._step(worlds.reshape(-1, worlds.shape[-1]), out.reshape(-1, out.shape[-1]))
+
+    def _step(self, worlds: np.ndarray, out: np.ndarray) -> None:
         n, size = len(worlds), self._model.nq + self._model.nv
         if self._buffers is None or len(self._buffers.models) != n:
             self._buffers = _Buffers(self._model, n)
@@ -88,9 +119,9 @@ class _BatchStepper:
             sensordata=b.sensordata,
             chunk_size=max(1, n // (10 * self._threads)),
         )
-        out = np.concatenate([b.states[:, -1, 1:], b.sensordata[:, -1]], axis=1, dtype=np.float32, casting="same_kind")
+        out[:, :size] = b.states[:, -1, 1:]
+        out[:, size:] = b.sensordata[:, -1]
         out[bad] = np.nan
-        return out
 
 
 class _Buffers:

@@ -1,0 +1,135 @@
+"""Host functions that compiled programs call by name, through XLA's C interface for foreign functions (FFI).
+
+`jax.pure_callback` would do, but JAX refuses to keep programs with callbacks in its compilation cache, and hands each
+batch over as JAX arrays. A target of the FFI is a name, so that such programs are cached, and reads and writes XLA's
+own buffers. The structures below are the part of `xla/ffi/api/c_api.h` (in jaxlib's include folder) that is needed;
+XLA keeps them binary compatible within one major version.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+HostFunction = Callable[[np.ndarray, np.ndarray], None]
+"""(input, output): fills output from input. Views of XLA's memory, gone when the call returns; no JAX inside."""
+
+_VERSION = 0, 1  # of the interface; structures only grow at their ends within one major version
+_METADATA = 1  # XLA asks for the version, in place of a call
+_INTERNAL = 13  # error code
+
+
+class _Extension(ctypes.Structure):
+    _fields_ = (("struct_size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p))
+
+
+_HEADER = (("struct_size", ctypes.c_size_t), ("extension", ctypes.POINTER(_Extension)))  # of every structure
+
+
+class _ApiVersion(ctypes.Structure):
+    _fields_ = (*_HEADER, ("major", ctypes.c_int), ("minor", ctypes.c_int))
+
+
+class _Metadata(ctypes.Structure):
+    _fields_ = (("struct_size", ctypes.c_size_t), ("version", _ApiVersion))
+
+
+class _MetadataExtension(ctypes.Structure):
+    _fields_ = (("base", _Extension), ("metadata", ctypes.POINTER(_Metadata)))
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (
+        *_HEADER,
+        ("dtype", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int64),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+    )
+
+
+class _Buffers(ctypes.Structure):
+    _fields_ = (
+        *_HEADER,
+        ("size", ctypes.c_int64),
+        ("types", ctypes.c_void_p),
+        ("buffers", ctypes.POINTER(ctypes.POINTER(_Buffer))),
+    )
+
+
+class _ErrorArguments(ctypes.Structure):
+    _fields_ = (*_HEADER, ("message", ctypes.c_char_p), ("code", ctypes.c_int))
+
+
+_CreateError = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_ErrorArguments))
+
+
+class _Api(ctypes.Structure):
+    _fields_ = (*_HEADER, ("version", _ApiVersion), ("internal", ctypes.c_void_p), ("create_error", _CreateError))
+
+
+class _CallFrame(ctypes.Structure):
+    _fields_ = (
+        *_HEADER,
+        ("api", ctypes.POINTER(_Api)),
+        ("context", ctypes.c_void_p),
+        ("stage", ctypes.c_int),
+        ("arguments", _Buffers),
+        ("results", _Buffers),
+    )
+
+
+_Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_CallFrame))
+_targets: dict[str, Any] = {}  # XLA keeps their addresses as long as the process lives
+
+
+def register(name: str, function: HostFunction) -> None:
+    """Makes `function` callable as `name` on the CPU; a name that is taken keeps the function it has.
+
+    Raises:
+      RuntimeError: when this jaxlib's interface is another one.
+    """
+    if name in _targets:
+        return
+
+    def handle(frame: Any) -> int | None:
+        if frame.contents.extension and frame.contents.extension.contents.type == _METADATA:
+            extension = ctypes.cast(frame.contents.extension, ctypes.POINTER(_MetadataExtension)).contents
+            extension.metadata.contents.version.major, extension.metadata.contents.version.minor = _VERSION
+            return None
+        try:
+            function(_view(frame.contents.arguments), _view(frame.contents.results))
+        except BaseException as error:  # must not leave through C
+            return _error(frame.contents.api, f"{name}: {type(error).__name__}: {error}")
+        return None
+
+    handler = _Handler(handle)
+    try:
+        capsule = jax.ffi.pycapsule(ctypes.cast(handler, ctypes.c_void_p).value)
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+    except Exception as error:
+        raise RuntimeError(f"{name}: XLA does not take it as a foreign function ({error})") from error
+    _targets[name] = handler
+
+
+def call(name: str, result: jax.ShapeDtypeStruct, x: jax.Array) -> jax.Array:
+    """`x` float32 [..., n] → `result`, by the host function; leading axes added by vmap arrive as they are."""
+    return jax.ffi.ffi_call(name, result, vmap_method="expand_dims")(x)
+
+
+def _view(buffers: _Buffers) -> np.ndarray:
+    """The first buffer as an array, without a copy."""
+    buffer = buffers.buffers[0].contents
+    shape = buffer.dims[: buffer.rank]
+    memory: Any = (ctypes.c_float * math.prod(shape)).from_address(buffer.data)
+    return np.frombuffer(memory, np.float32).reshape(shape)
+
+
+def _error(api: Any, message: str) -> int:
+    arguments = _ErrorArguments(struct_size=ctypes.sizeof(_ErrorArguments), message=message.encode(), code=_INTERNAL)
+    return api.contents.create_error(ctypes.byref(arguments))

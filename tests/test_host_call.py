@@ -1,0 +1,75 @@
+"""Host functions under a name: values, leading axes, errors; and programs with C physics stay in JAX's cache."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from envs.physics import host_call
+
+RESULT = jax.ShapeDtypeStruct((2,), jnp.float32)
+
+
+def first_two_doubled(x, out):
+    if (x < 0).any():
+        raise ValueError("negative – refused")
+    out[...] = 2 * x[..., :2]
+
+
+@pytest.fixture
+def doubled():
+    """A function of one row, by the host."""
+    host_call.register("test_first_two_doubled", first_two_doubled)
+    return lambda row: host_call.call("test_first_two_doubled", RESULT, row)
+
+
+def test_values_and_leading_axes(doubled):
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    np.testing.assert_array_equal(jax.jit(doubled)(x[0, 1]), [8, 10])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(jax.vmap(doubled)))(x), 2 * x[..., :2])
+
+
+def test_what_the_host_function_raises_is_said(doubled):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="test_first_two_doubled: ValueError: negative – refused"):
+        jax.block_until_ready(jax.jit(doubled)(-jnp.ones(4)))
+    np.testing.assert_array_equal(jax.jit(doubled)(jnp.ones(4)), [2, 2])
+
+
+def test_a_name_keeps_its_function(doubled):
+    host_call.register("test_first_two_doubled", lambda x, out: out.fill(7.0))
+    np.testing.assert_array_equal(jax.jit(doubled)(jnp.ones(4)), [2, 2])
+
+
+STEP = """
+import jax, jax.numpy as jnp
+from jax._src import monitoring
+from curious_jax import program
+from envs.fetch.env import FetchEnv
+
+hits = []
+monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
+program.keep_compiled(None)
+env = FetchEnv.create(num_cubes=1, physics="c")
+state, action = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 2)), jnp.ones((2, 4))
+lowered = jax.jit(jax.vmap(env.step)).lower(state, action)
+hits.clear()
+step = lowered.compile()
+print(len(hits), step(state, action).obs[:, :3].tolist())
+"""
+
+
+def test_another_process_finds_the_compiled_c_physics(tmp_path):
+    """JAX's cache refuses programs with callbacks; this one it takes, and it does the same."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_COMPILATION", "JAX_PERSISTENT"))}
+    env |= {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    first, second = (
+        subprocess.run([sys.executable, "-c", STEP], env=env, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert list((tmp_path / "curious_jax").glob("*-cache"))
+    assert (first[0], second[0]) == ("0", "1")
+    assert first[1:] == second[1:]

@@ -7,6 +7,7 @@
 Arrays are written from host memory, so that an export from a GPU opens on a machine with one CPU.
 """
 
+import dataclasses
 import json
 import os
 import shutil
@@ -91,7 +92,8 @@ def find(run: str | Path, name: str = LAST) -> Export:
         number = info["format"]
         if number != FORMAT:
             raise ConfigError(f"{folder}: has format {number}; curious_jax {curious_jax.__version__} reads {FORMAT}")
-        return Export(folder, configs.from_dict(info["config"]), info)
+        config = dataclasses.replace(configs.from_dict(info["config"]), devices=1)  # one acts, wherever it was trained
+        return Export(folder, config, info)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise

@@ -37,8 +37,10 @@ def make_env(config: TrainConfig) -> Any:
       ConfigError: naming the option at fault, or the foreign package that hides our `envs`.
     """
     check_envs_package()
-    from curious_jax import perturbation
+    from curious_jax import devices, perturbation
     from envs import world
+
+    devices.check(config)
 
     try:
         env = world.make(
@@ -46,7 +48,7 @@ def make_env(config: TrainConfig) -> Any:
             modules=config.modules,
             distractors=config.distractors,
             physics=config.physics,
-            num_worlds=config.schedule.num_envs * config.num_seeds,
+            num_worlds=config.schedule.num_envs * config.num_seeds // devices.count(config.devices),
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None

@@ -11,13 +11,14 @@ import jax
 
 import curious_jax
 from curious_jax import config as configs
-from curious_jax import fit, memory, options, program, runfolder, saver, trainer
+from curious_jax import devices, fit, memory, options, program, runfolder, saver, trainer
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.settings import option_name
 from curious_jax.types import Env
 
-FREE = ("episodes", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
+FREE = ("episodes", "devices", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
+MAY_CHANGE = ("episodes", "devices")  # beside --resume
 
 
 @dataclass(frozen=True)
@@ -150,17 +151,17 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
     """
     for name, value in settings.items():
         was = setting(found.config, name)
-        if name != "episodes" and value != was:
+        if name not in MAY_CHANGE and value != was:
             raise ConfigError(
                 f"{option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
-                f"and --resume changes nothing but --episodes; leave it out, or begin a new run"
+                f"and --resume changes nothing but --episodes and --devices; leave it out, or begin a new run"
             )
-    if "episodes" not in settings:
-        return found.config
-    schedule = dataclasses.replace(found.config.schedule, episodes=settings["episodes"])
-    config = dataclasses.replace(found.config, schedule=schedule)
-    if schedule.cycles < found.info["progress"]["cycles"]:
-        raise ConfigError(f"--episodes {schedule.episodes}: {found.run} has done {found.episodes}; give more")
+    config = dataclasses.replace(found.config, devices=settings.get("devices", found.config.devices))
+    if "episodes" in settings:
+        schedule = dataclasses.replace(config.schedule, episodes=settings["episodes"])
+        config = dataclasses.replace(config, schedule=schedule)
+        if schedule.cycles < found.info["progress"]["cycles"]:
+            raise ConfigError(f"--episodes {schedule.episodes}: {found.run} has done {found.episodes}; give more")
     return config
 
 
@@ -180,7 +181,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
             f"set JAX_DEFAULT_PRNG_IMPL={found.info['key_impl']}"
         )
     like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": trainer.no_metrics(config)})
-    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    device = devices.everywhere(config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
     def target(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
         x = jax.eval_shape(jax.random.key_data, x) if saver.is_key(x) else x

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from curious_jax import curriculum, ddpg, experts, hindsight, normalizer, perturbation, replay, rollout, td3
+from curious_jax import curriculum, ddpg, devices, experts, hindsight, normalizer, perturbation, replay, rollout, td3
 from curious_jax.config import TrainConfig
 from curious_jax.types import FLAT, Env, Learner, LearnerBatch, Transition
 
@@ -97,9 +97,10 @@ def init(config: TrainConfig, env: Env) -> TrainState:
     """The state before the first cycle; with several seeds every leaf has a leading axis S."""
     run = setup(config, env)
     one = functools.partial(init_one, run)
+    place = devices.everywhere(config.devices)
     if config.num_seeds == 1:
-        return jax.jit(one)(config.seed)
-    return jax.jit(jax.vmap(one))(jnp.array(seeds(config)))
+        return jax.jit(one, out_shardings=place)(config.seed)
+    return jax.jit(jax.vmap(one), out_shardings=place)(jnp.array(seeds(config)))
 
 
 def acting(run: Setup, policy: Policy) -> rollout.Policy:
@@ -145,8 +146,8 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     def update(learner_state, key):
         key_sample, key_substitute = jax.random.split(key)
-        batch_module, slot, t = _drawn(run, store, key_sample, modules_wanted)
-        batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, batch_module, slot, t)
+        batch_of = devices.split(_drawn(run, store, key_sample, modules_wanted))
+        batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, *batch_of)
         return learner.update(learner_state, _networks_view(run, statistics, batch))
 
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
@@ -260,8 +261,10 @@ def compiled_epoch(run: Setup, state: TrainState) -> Any:
     Args:
       state: a state of the run's shapes, or those shapes (jax.eval_shape).
     """
-    epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0)
-    return epoch.lower(state, no_metrics(run.config), jnp.int32(1)).compile()
+    number = run.config.devices
+    epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0, out_shardings=devices.everywhere(number))
+    with devices.using(number):
+        return epoch.lower(state, no_metrics(run.config), jnp.int32(1)).compile()
 
 
 def finite(state: TrainState, total: CycleMetrics) -> jax.Array:

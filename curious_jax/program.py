@@ -48,10 +48,14 @@ def make_env(config: TrainConfig) -> Any:
             modules=config.modules,
             distractors=config.distractors,
             physics=config.physics,
-            num_worlds=config.schedule.num_envs * config.num_seeds // devices.count(config.devices),
+            num_worlds=1,  # `fit` makes buffers for all of them, once memory.check has let the run pass
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    if env.physics_name == "warp" and devices.count(config.devices) > 1:
+        raise ConfigError(
+            f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
+        )
     perturbation.check(config.perturbation, env)
     return env
 

@@ -23,12 +23,17 @@ MAY_CHANGE = ("episodes", "devices")  # beside --resume
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint on disk, and the run it belongs to."""
+    """A checkpoint on disk, and the run it belongs to; `path` is the run's own when nothing was saved yet."""
 
     run: Path
     path: Path
     config: TrainConfig  # what config.json of the run asks for
     info: dict[str, Any]  # format, version, config, physics, key_impl, progress, best
+
+    @property
+    def saved(self) -> bool:
+        """Is there a checkpoint at all?"""
+        return self.path != self.run
 
     @property
     def episodes(self) -> int:
@@ -44,7 +49,7 @@ class Reopened(NamedTuple):
     env: Any
     folder: runfolder.RunFolder
     earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
-    moment: fit.Moment
+    moment: fit.Moment | None  # None where the program was killed before its first checkpoint: it begins anew
     notes: str  # what its user should know
 
 
@@ -63,16 +68,17 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         config = asked(found, settings)
         env = program.make_env(config)
         memory_line = memory.check(config, env)
-        moment = load(found, config, env)
-        saver.clean(found.path.parent)
+        moment = load(found, config, env) if found.saved else None
+        saver.clean(run_checkpoints(run))
         earlier = folder.go_on(config, found.episodes)
     except BaseException as error:
         folder.close()
         if isinstance(error, OSError):
             raise ConfigError(f"--resume {run}: cannot be written to ({error.strerror}); make room there") from None
         raise
-    notes = [memory_line, f"run folder: {found.run}, from {found.path.name}"]
-    if found.info["physics"] != env.physics_name:
+    began = f"from {found.path.name}" if found.saved else "from the beginning, since nothing was saved yet"
+    notes = [memory_line, f"run folder: {found.run}, {began}"]
+    if found.saved and found.info["physics"] != env.physics_name:
         notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run goes on, but not exactly")
     if found.episodes >= config.schedule.episodes:
         notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
@@ -91,7 +97,10 @@ def find(run: str | Path) -> Found:
         raise ConfigError(f"{name}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{name}: is not the folder of a run (no {runfolder.CONFIG} in it)")
-    kept = saver.states(run / runfolder.CHECKPOINTS)
+    kept = saver.states(run_checkpoints(run))
+    if not kept and not _has_results(run):
+        config = configs.make_config(**options.read_config(run / runfolder.CONFIG))
+        return Found(run, run, config, {"best": -1.0, "progress": {"cycles": 0}})
     if not kept:
         raise ConfigError(
             f"{name}: holds no checkpoint (no {runfolder.CHECKPOINTS}/{saver.PREFIX}*); "
@@ -113,6 +122,17 @@ def find(run: str | Path) -> Found:
     found = Found(run, kept[-1], config, info)
     check_same(found.path, saved, config)
     return found
+
+
+def run_checkpoints(run: str | Path) -> Path:
+    """The checkpoints folder of a run."""
+    return Path(run) / runfolder.CHECKPOINTS
+
+
+def _has_results(run: Path) -> bool:
+    """Does the folder hold figures, which beginning anew would cost?"""
+    metrics = run / runfolder.METRICS
+    return (run / runfolder.SUMMARY).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
 
 
 def _instead(kept: list[Path]) -> str:

@@ -152,8 +152,10 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
     learner_state, losses = jax.lax.scan(update, _in_training(run, state), keys)
+    updated = _trained(run, state, learner.end_cycle(learner_state))
+    updated, losses = _if_any(store, (updated, losses), (state.learner, jax.tree.map(jnp.zeros_like, losses)))
     state = TrainState(
-        learner=_trained(run, state, learner.end_cycle(learner_state)),
+        learner=updated,
         normalizer=statistics,
         replay=store,
         curriculum=windows,
@@ -166,6 +168,11 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
         overflow=overflow.astype(jnp.int32),
     )
     return state, metrics
+
+
+def _if_any(store: replay.ReplayState, learned: Any, before: Any) -> Any:
+    """What was learned, unless every episode so far was invalid: the store is then empty, and its batches zeros."""
+    return jax.tree.map(lambda new, old: jnp.where(store.size > 0, new, old), learned, before)
 
 
 # Where the baselines differ: the modules practised and replayed, and MG-ME's expert in training.

@@ -78,7 +78,7 @@ def find(run: str | Path, name: str = LAST) -> Export:
       ConfigError: when the folder is missing, is no run's, holds no export yet, or one that cannot be read.
     """
     run = _pretrained(Path(run))
-    if not run.is_dir():
+    if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     folder = run if (run / INFO).is_file() else run / runfolder.CHECKPOINTS / name
     if not folder.is_dir():  # the moment between save's two renames

@@ -238,7 +238,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         data = json.loads(Path(path).read_text())
     except OSError as error:
         raise ConfigError(f"--config {path}: cannot be read ({error.strerror}); give a run's config.json") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ConfigError(f"--config {path}: is not JSON; give a run's config.json") from None
     if not isinstance(data, dict) or not isinstance(data.get("modules"), list):
         raise ConfigError(f"--config {path}: is not a run's config.json")

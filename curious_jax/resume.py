@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def find(run: str | Path) -> Found:
     """
     run = Path(run)
     name = f"--resume {run}"
-    if not run.is_dir():
+    if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"{name}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{name}: is not the folder of a run (no {runfolder.CONFIG} in it)")

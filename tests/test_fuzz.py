@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from curious_jax import benchmark, curves, evaluate, memory, program, runfolder, train
+from curious_jax import benchmark, checkpoint, curves, evaluate, memory, program, runfolder, train
 from curious_jax import config as configs
 from curious_jax.settings import option_name
 
@@ -27,14 +27,14 @@ QUIET = settings(
 
 ODD = st.sampled_from([
     *("", " ", "0", "-1", "1", "2", "3", "7", "1e3", "1e5", "1e18", "1e400", "-1e400", "nan", "inf", "-inf", "1.5"),
-    *("0.5", "none", "None", "true", "false", "on", "off", "all", "auto", "null", "[]", "{}", "x", "é", "\udc80", "1_0"),
-    *("a\nb", "\t", "-", "--", "--seed", "=", "reach,", ",", "reach,reach", "push0", "stack1on1", "٣", "0x10", "+3"),
+    *("0.5", "none", "None", "true", "false", "on", "off", "all", "auto", "null", "[]", "{}", "x", "é", "\udc80"),
+    *("1_0", "a\nb", "\t", "-", "--", "--seed", "=", "reach,", ",", "reach,reach", "push0", "stack1on1", "٣", "0x10"),
     *("9" * 30, "1" * 5000, "../..", "/dev/null", "/", "\x00", "'", '"', "%s", "%(prog)s", "$HOME", "@file", "*"),
 ])  # fmt: skip
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 NUMBER = st.one_of(st.integers(-10, 10**7), st.floats(), st.integers()).map(str)
 MODULES = st.lists(
-    st.sampled_from(["reach", "push", "push1", "push2", "pnp", "pnp3", "stack", "stack2on1", "fly", "pnp99", "stack1on99"]),
+    st.sampled_from(["reach", "push", "push1", "push2", "pnp", "pnp3", "stack", "stack2on1", "fly", "pnp9", "stack1on9"]),
     min_size=1, max_size=5,
 ).map(",".join)  # fmt: skip
 CHOICES = st.sampled_from(
@@ -51,7 +51,9 @@ OPTION = st.one_of(
 PLACES = [f"{group}.{name}" if group else name for name, (group, _) in TABLE.items()]
 SET = st.tuples(st.one_of(st.sampled_from(PLACES), TEXT), st.sampled_from(["=", ""]), VALUE).map("".join)
 # Where paths are wanted: FOLDER stands for one that the test makes.
-FOLDERS = st.sampled_from(["FOLDER/run", "FOLDER/run/config.json", "FOLDER/empty", "FOLDER/new", "FOLDER/file", "FOLDER"])
+FOLDERS = st.sampled_from(
+    ["FOLDER/run", "FOLDER/run/config.json", "FOLDER/empty", "FOLDER/new", "FOLDER/file", "FOLDER"]
+)
 WORD = st.one_of(
     st.tuples(OPTION, VALUE).map(list),
     st.tuples(OPTION, VALUE).map(lambda pair: ["=".join(pair)]),
@@ -113,7 +115,7 @@ def stubbed():
         patch.setattr(runfolder, "claim", start)
         patch.setattr(runfolder, "reopen", start)
         patch.setattr(benchmark, "measure", start)
-        patch.setattr(evaluate, "measure", start)
+        patch.setattr(checkpoint, "restore", start)
         patch.setattr(curves, "draw", start)
         patch.setattr(memory, "available", lambda: (8 * memory.GIB, "free on this machine"))
         yield Started
@@ -177,7 +179,9 @@ def test_a_thousand_command_lines(stubbed, folder, monkeypatch):
 # config.json: a good one with damage.
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT, st.sampled_from(["1", "nan", "all"]))
-JSON = st.recursive(PLAIN, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)))
+JSON = st.recursive(
+    PLAIN, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3))
+)
 CHANGE = st.tuples(st.sampled_from([*NAMES, *configs.GROUPS, "unknown"]), JSON, st.sampled_from(["set", "drop"]))
 
 
@@ -199,11 +203,7 @@ def fuzz_configs(stubbed, folder, monkeypatch, tmp_path, examples, number):
 
     @seed(number)
     @settings(QUIET, max_examples=examples)
-    @given(
-        st.one_of(
-            st.lists(CHANGE, min_size=1, max_size=3), JSON.map(json.dumps), TEXT, st.binary(max_size=20)
-        )
-    )
+    @given(st.one_of(st.lists(CHANGE, min_size=1, max_size=3), JSON.map(json.dumps), TEXT, st.binary(max_size=20)))
     def run(drawn):
         file = tmp_path / "config.json"
         if isinstance(drawn, bytes):

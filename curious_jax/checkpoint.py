@@ -7,6 +7,7 @@
 Arrays are written from host memory, so that an export from a GPU opens on a machine with one CPU.
 """
 
+import dataclasses
 import json
 import os
 import shutil
@@ -77,7 +78,7 @@ def find(run: str | Path, name: str = LAST) -> Export:
       ConfigError: when the folder is missing, is no run's, holds no export yet, or one that cannot be read.
     """
     run = _pretrained(Path(run))
-    if not run.is_dir():
+    if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     folder = run if (run / INFO).is_file() else run / runfolder.CHECKPOINTS / name
     if not folder.is_dir():  # the moment between save's two renames
@@ -91,7 +92,8 @@ def find(run: str | Path, name: str = LAST) -> Export:
         number = info["format"]
         if number != FORMAT:
             raise ConfigError(f"{folder}: has format {number}; curious_jax {curious_jax.__version__} reads {FORMAT}")
-        return Export(folder, configs.from_dict(info["config"]), info)
+        config = dataclasses.replace(configs.from_dict(info["config"]), devices=1)  # one acts, wherever it was trained
+        return Export(folder, config, info)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise

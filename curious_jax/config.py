@@ -10,6 +10,7 @@ from typing import Any
 
 from curious_jax.errors import ConfigError
 from curious_jax.settings import (
+    ALL,
     CheckpointConfig,
     CurriculumConfig,
     DDPGConfig,
@@ -22,6 +23,7 @@ from curious_jax.settings import (
     TD3Config,
     between,
     check_choices,
+    is_whole,
     option,
     option_name,
     positive,
@@ -59,6 +61,9 @@ class TrainConfig:
     preset: str = option("auto", "settings for this machine (auto: by platform) or the paper's", "ours", PRESETS)
     seed: int = option(0, "random seed", "ours")
     num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1", "P: 10")
+    devices: int | str = option(
+        1, "local devices that share environments and batches, each with a copy of the store; all: every one", "ours"
+    )
     target_success: float | None = option(
         None, "stop when mean success over achievable modules reaches this, confirmed on fresh episodes", "ours"
     )
@@ -84,6 +89,9 @@ class TrainConfig:
         whole_between(self, 0, 100, "distractors")
         whole_between(self, 0, 2**31 - 10**6 - 1, "seed")
         positive(self, "num_seeds")
+        if self.devices != ALL:
+            require(is_whole(self.devices), "devices", self.devices, f"a whole number of 1 or more, or {ALL}")
+            positive(self, "devices")
         if self.target_success is not None:
             between(self, 0.0, 1.0, "target_success")
         total = len(self.modules) + self.distractors

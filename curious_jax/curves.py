@@ -167,7 +167,7 @@ def rows_of(folder: Path) -> list[Row]:
     Raises:
       ConfigError: when it is no run's, or has no evaluation yet.
     """
-    if not (folder / runfolder.METRICS).is_file():
+    if not os.path.isfile(folder / runfolder.METRICS):
         raise ConfigError(f"{folder}: is not the folder of a run (no {runfolder.METRICS} in it)")
     rows = runfolder.read_rows(folder)
     if not rows:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import binomtest
 
-from curious_jax import perturbation, rollout, trainer
+from curious_jax import devices, perturbation, rollout, trainer
 from curious_jax.config import TrainConfig
 from curious_jax.types import FLAT, Env
 
@@ -87,8 +87,9 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
       `offset` (None: none) is the sensors' at this point of the run (perturbation.offset).
       It raises errors.OverflowedBuffers when physics dropped contacts.
     """
-    several = run.config.num_seeds > 1
-    run = run._replace(env=run.env.with_worlds(worlds * run.config.num_seeds))
+    several, shares = run.config.num_seeds > 1, devices.count(run.config.devices)
+    worlds = shares * -(-worlds // shares)
+    run = run._replace(env=run.env.with_worlds(worlds // shares * run.config.num_seeds))
 
     one = functools.partial(batch_success, run)
     batch = jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)) if several else one)
@@ -99,7 +100,10 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
         chunks = -(-episodes // worlds)
         module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
         # One batch at a time: physics on the host is not asked twice at once.
-        batches = [jax.device_get(batch(policy, fold(key, c), jnp.asarray(module[c]), offset)) for c in range(chunks)]
+        with devices.using(run.config.devices):
+            batches = [
+                jax.device_get(batch(policy, fold(key, c), jnp.asarray(module[c]), offset)) for c in range(chunks)
+            ]
         rollout.check_overflow([overflow for _, overflow in batches])
         success = np.stack([solved for solved, _ in batches])
         if not several:
@@ -125,6 +129,6 @@ def evaluate(
       trained: episodes that the policy was trained for, which decides over a perturbation.
     """
     num_episodes = max(num_episodes, len(achievable(env)))
-    run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
+    run = trainer.setup(dataclasses.replace(config, num_seeds=1, devices=1), env)
     offset = perturbation.offset(config.perturbation, env, trained)
     return make_evaluator(run, min(num_episodes, MAX_WORLDS))(policy, key, num_episodes, offset)[0]

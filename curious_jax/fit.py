@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from curious_jax import curriculum, evaluation, perturbation, trainer
+from curious_jax import curriculum, devices, evaluation, perturbation, trainer
 from curious_jax.config import TrainConfig
 from curious_jax.rollout import check_overflow
 from curious_jax.types import Env
@@ -112,7 +112,7 @@ def fit(
 
     Args:
       config: the run. `schedule.episodes` is rounded up to whole cycles.
-      env: as made by envs.world.make(..., num_worlds=num_envs * num_seeds).
+      env: as made by envs.world.make; its physics buffers are made for the run's number of worlds.
       callback: gets a Report after every evaluation; returns True to stop.
       between: gets a Moment and the status every second or so, between two cycles (after the evaluation where
         there was one), and once when the run has ended; returns True to stop. The moment's arrays are the next
@@ -131,7 +131,8 @@ class _Loop:
 
     def __init__(self, config: TrainConfig, env: Env, callback: Callback | None, between: Between | None):
         self.config, self.env, self.callback, self.between = config, env, callback, between
-        self.run_setup = trainer.setup(config, env)
+        worlds = config.schedule.num_envs * config.num_seeds // devices.count(config.devices)
+        self.run_setup = trainer.setup(config, env.with_worlds(worlds))
         names = tuple(n for n, a in zip(env.modules.names, env.modules.achievable, strict=True) if a)
         self.history = History(config, names, steps_per_episode=env.episode_length)
         self.seeds = trainer.seeds(config)

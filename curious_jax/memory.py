@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from curious_jax import replay
+from curious_jax import devices, replay
 from curious_jax.config import TrainConfig, fields_by_name
 from curious_jax.errors import ConfigError
 from curious_jax.settings import option_name
@@ -20,11 +20,12 @@ KEEP_FREE = 0.95  # share of the memory there that a run may take
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes, all seeds together, by the option that decides over them."""
+    """Bytes, all seeds together, by the option that decides over them; on the fullest device, or all of them on a CPU,
+    where they share the machine's."""
 
     capacity: int  # the episode store
-    num_envs: int  # one cycle's episodes
-    evaluation_episodes: int  # one evaluation's
+    num_envs: int  # one cycle's episodes, and the worlds' physics buffers
+    evaluation_episodes: int  # one evaluation's, and its worlds' buffers
     batch_size: int  # a minibatch, its activations and gradients
     hidden_size: int  # actor and critics (of every expert): weights, targets, Adam moments, gradients
     updates_per_cycle: int  # their random keys
@@ -41,8 +42,11 @@ def need(config: TrainConfig, env: Any) -> Need:
     """What a run allocates.
 
     Args:
-      env: gives the sizes of an episode.
+      env: gives the sizes of an episode and of a world's physics buffers.
     """
+    number = devices.count(config.devices)
+    on_cpu = jax.default_backend() == "cpu"
+    copies, shares = (number, 1) if on_cpu else (1, number)  # of what all hold, of what they split
     schedule, modules, network = config.schedule, env.modules, config.network
     sizes = (env.episode_length, env.obs_size, env.action_size, modules.goal_size, modules.num_modules)
     episode = replay.bytes_needed(1, *sizes)
@@ -51,16 +55,17 @@ def need(config: TrainConfig, env: Any) -> Need:
     weights = network.hidden_size * (inputs + network.hidden_size * network.hidden_layers)
     networks = 3 if config.learner == "td3" else 2
     experts = modules.num_modules if config.algorithm == "mgme" else 1
+    physics = getattr(env, "physics_bytes_per_world", 0)
     parts = Need(
-        capacity=schedule.capacity * episode,
+        capacity=copies * schedule.capacity * episode,
         # As the rollout's steps, as whole episodes and as normaliser samples.
-        num_envs=3 * schedule.num_envs * episode,
-        evaluation_episodes=2 * schedule.evaluation_episodes * episode,
-        batch_size=4 * schedule.batch_size * (4 * inputs + activations),
-        hidden_size=4 * networks * experts * 5 * weights,
+        num_envs=schedule.num_envs * (3 * copies * episode + physics // shares),
+        evaluation_episodes=schedule.evaluation_episodes * (2 * copies * episode + physics // shares),
+        batch_size=4 * schedule.batch_size * (4 * inputs + activations) // shares,
+        hidden_size=4 * copies * networks * experts * 5 * weights,
         updates_per_cycle=16 * schedule.updates_per_cycle,
         window=16 * config.curriculum.window * modules.num_modules,
-        checkpoint_minutes=schedule.capacity * episode if jax.default_backend() == "cpu" else 0,
+        checkpoint_minutes=schedule.capacity * episode if on_cpu else 0,
     )
     return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))
 
@@ -110,8 +115,12 @@ def check(config: TrainConfig, env: Any) -> str:
         option, value, advice = _culprit(config, needed, KEEP_FREE * there)
         sizes = f"needs {needed.total / GIB:.2f} GiB, {there / GIB:.2f} GiB {where}"
         raise ConfigError(f"{option} {value}: {sizes}; lower {advice}")
+    number = devices.count(config.devices)
+    times = (f" x {seeds} seeds" if seeds > 1 else "") + (f" on each of {number} devices" if number > 1 else "")
+    worlds = getattr(env, "physics_bytes_per_world", 0) * config.schedule.num_envs * seeds
+    physics = f"{worlds / GIB:.2f} GiB for {env.physics_name} physics, " if worlds else ""
     return (
-        f"memory: {needed.capacity / GIB:.2f} GiB for {capacity} episodes{f' x {seeds} seeds' if seeds > 1 else ''}, "
+        f"memory: {needed.capacity / GIB:.2f} GiB for {capacity} episodes{times}, {physics}"
         f"{needed.total / GIB:.2f} GiB in all, {there / GIB:.2f} GiB {where}"
     )
 

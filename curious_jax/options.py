@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import curious_jax
 from curious_jax import config as configs
 from curious_jax.errors import ConfigError
-from curious_jax.settings import option_name
+from curious_jax.settings import ALL, option_name
 
 GROUP_TITLES = {
     None: "the run",
@@ -74,6 +74,8 @@ def convert(name: str, text: str, kind: Any) -> Any:
     Raises:
       ConfigError: naming the option and what it takes.
     """
+    if kind == int | str:  # a number, or the one word for all there are
+        return ALL if text.lower() == ALL else _whole_number(name, text, f"a whole number, or {ALL}")
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         if text.lower() == "none":
             return None
@@ -101,7 +103,7 @@ def _split(name: str, text: str) -> tuple[str, ...]:
     return parts
 
 
-def _whole_number(name: str, text: str) -> int:
+def _whole_number(name: str, text: str, wanted: str = "a whole number") -> int:
     try:
         return int(text)
     except ValueError:
@@ -112,7 +114,7 @@ def _whole_number(name: str, text: str) -> int:
             return int(number)
     except (ValueError, OverflowError):
         pass
-    raise ConfigError(f"{name} {text}: must be a whole number")
+    raise ConfigError(f"{name} {text}: must be {wanted}")
 
 
 def number(given: dict[str, Any], name: str, low: int, high: int) -> int:
@@ -189,7 +191,7 @@ def add_settings(parser: Parser) -> None:
 def _metavar(kind: Any) -> str:
     if typing.get_origin(kind) is tuple:
         return "A,B,..."
-    return {int: "N", str: "NAME"}.get(kind, "X")
+    return {int: "N", str: "NAME", int | str: "N|all"}.get(kind, "X")
 
 
 def settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +244,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         data = json.loads(Path(path).read_text())
     except OSError as error:
         raise ConfigError(f"--config {path}: cannot be read ({error.strerror}); give a run's config.json") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ConfigError(f"--config {path}: is not JSON; give a run's config.json") from None
     if not isinstance(data, dict) or not isinstance(data.get("modules"), list):
         raise ConfigError(f"--config {path}: is not a run's config.json")

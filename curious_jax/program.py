@@ -67,8 +67,10 @@ def make_env(config: TrainConfig) -> Any:
       ConfigError: naming the option at fault, or the foreign package that hides our `envs`.
     """
     check_envs_package()
-    from curious_jax import perturbation
+    from curious_jax import devices, perturbation
     from envs import world
+
+    devices.check(config)
 
     try:
         env = world.make(
@@ -76,10 +78,14 @@ def make_env(config: TrainConfig) -> Any:
             modules=config.modules,
             distractors=config.distractors,
             physics=config.physics,
-            num_worlds=config.schedule.num_envs * config.num_seeds,
+            num_worlds=1,  # `fit` makes buffers for all of them, once memory.check has let the run pass
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    if env.physics_name == "warp" and devices.count(config.devices) > 1:
+        raise ConfigError(
+            f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
+        )
     perturbation.check(config.perturbation, env)
     return env
 

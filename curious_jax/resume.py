@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +12,29 @@ import jax
 
 import curious_jax
 from curious_jax import config as configs
-from curious_jax import fit, memory, options, program, runfolder, saver, trainer
+from curious_jax import devices, fit, memory, options, program, runfolder, saver, trainer
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.settings import option_name
 from curious_jax.types import Env
 
-FREE = ("episodes", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
+FREE = ("episodes", "devices", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
+MAY_CHANGE = ("episodes", "devices")  # beside --resume
 
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint on disk, and the run it belongs to."""
+    """A checkpoint on disk, and the run it belongs to; `path` is the run's own when nothing was saved yet."""
 
     run: Path
     path: Path
     config: TrainConfig  # what config.json of the run asks for
     info: dict[str, Any]  # format, version, config, physics, key_impl, progress, best
+
+    @property
+    def saved(self) -> bool:
+        """Is there a checkpoint at all?"""
+        return self.path != self.run
 
     @property
     def episodes(self) -> int:
@@ -43,7 +50,7 @@ class Reopened(NamedTuple):
     env: Any
     folder: runfolder.RunFolder
     earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
-    moment: fit.Moment
+    moment: fit.Moment | None  # None where the program was killed before its first checkpoint: it begins anew
     notes: str  # what its user should know
 
 
@@ -62,16 +69,17 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         config = asked(found, settings)
         env = program.make_env(config)
         memory_line = memory.check(config, env)
-        moment = load(found, config, env)
-        saver.clean(found.path.parent)
+        moment = load(found, config, env) if found.saved else None
+        saver.clean(run_checkpoints(run))
         earlier = folder.go_on(config, found.episodes)
     except BaseException as error:
         folder.close()
         if isinstance(error, OSError):
             raise ConfigError(f"--resume {run}: cannot be written to ({error.strerror}); make room there") from None
         raise
-    notes = [memory_line, f"run folder: {found.run}, from {found.path.name}"]
-    if found.info["physics"] != env.physics_name:
+    began = f"from {found.path.name}" if found.saved else "from the beginning, since nothing was saved yet"
+    notes = [memory_line, f"run folder: {found.run}, {began}"]
+    if found.saved and found.info["physics"] != env.physics_name:
         notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run goes on, but not exactly")
     if found.episodes >= config.schedule.episodes:
         notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
@@ -86,11 +94,14 @@ def find(run: str | Path) -> Found:
     """
     run = Path(run)
     name = f"--resume {run}"
-    if not run.is_dir():
+    if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"{name}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{name}: is not the folder of a run (no {runfolder.CONFIG} in it)")
-    kept = saver.states(run / runfolder.CHECKPOINTS)
+    kept = saver.states(run_checkpoints(run))
+    if not kept and not _has_results(run):
+        config = configs.make_config(**options.read_config(run / runfolder.CONFIG))
+        return Found(run, run, config, {"best": -1.0, "progress": {"cycles": 0}})
     if not kept:
         raise ConfigError(
             f"{name}: holds no checkpoint (no {runfolder.CHECKPOINTS}/{saver.PREFIX}*); "
@@ -112,6 +123,17 @@ def find(run: str | Path) -> Found:
     found = Found(run, kept[-1], config, info)
     check_same(found.path, saved, config)
     return found
+
+
+def run_checkpoints(run: str | Path) -> Path:
+    """The checkpoints folder of a run."""
+    return Path(run) / runfolder.CHECKPOINTS
+
+
+def _has_results(run: Path) -> bool:
+    """Does the folder hold figures, which beginning anew would cost?"""
+    metrics = run / runfolder.METRICS
+    return (run / runfolder.SUMMARY).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
 
 
 def _instead(kept: list[Path]) -> str:
@@ -150,17 +172,17 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
     """
     for name, value in settings.items():
         was = setting(found.config, name)
-        if name != "episodes" and value != was:
+        if name not in MAY_CHANGE and value != was:
             raise ConfigError(
                 f"{option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
-                f"and --resume changes nothing but --episodes; leave it out, or begin a new run"
+                f"and --resume changes nothing but --episodes and --devices; leave it out, or begin a new run"
             )
-    if "episodes" not in settings:
-        return found.config
-    schedule = dataclasses.replace(found.config.schedule, episodes=settings["episodes"])
-    config = dataclasses.replace(found.config, schedule=schedule)
-    if schedule.cycles < found.info["progress"]["cycles"]:
-        raise ConfigError(f"--episodes {schedule.episodes}: {found.run} has done {found.episodes}; give more")
+    config = dataclasses.replace(found.config, devices=settings.get("devices", found.config.devices))
+    if "episodes" in settings:
+        schedule = dataclasses.replace(config.schedule, episodes=settings["episodes"])
+        config = dataclasses.replace(config, schedule=schedule)
+        if schedule.cycles < found.info["progress"]["cycles"]:
+            raise ConfigError(f"--episodes {schedule.episodes}: {found.run} has done {found.episodes}; give more")
     return config
 
 
@@ -180,7 +202,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
             f"set JAX_DEFAULT_PRNG_IMPL={found.info['key_impl']}"
         )
     like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": trainer.no_metrics(config)})
-    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    device = devices.everywhere(config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
     def target(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
         x = jax.eval_shape(jax.random.key_data, x) if saver.is_key(x) else x

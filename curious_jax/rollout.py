@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax import devices
 from curious_jax.errors import OverflowedBuffers
 from curious_jax.settings import ExplorationConfig
 from curious_jax.types import Env, Episode
@@ -59,7 +60,8 @@ def collect(
     """
     key_reset, key_goal, key_steps = jax.random.split(key, 3)
     num_envs = module.shape[0]
-    state = jax.vmap(env.reset)(jax.random.split(key_reset, num_envs))
+    reset, step_all = devices.each(jax.vmap(env.reset)), devices.each(jax.vmap(env.step))
+    state = reset(jax.random.split(key_reset, num_envs))
     goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
     goal_at = jax.vmap(env.modules.goal_at)
 
@@ -70,7 +72,7 @@ def collect(
         obs = observe(state)
         action = policy(obs, goal_at(goal, module, obs), module)
         action = jnp.where(exploring[:, None], explore(key, action, config), action)
-        state = jax.vmap(env.step)(state, action)
+        state = step_all(state, action)
         return state, (observe(state), action)
 
     first = observe(state)
@@ -87,4 +89,4 @@ def collect(
         success=(reward == 0.0) & valid,
         valid=valid,
     )
-    return episode, jnp.any(state.overflow)
+    return devices.whole((episode, jnp.any(state.overflow)))

@@ -66,6 +66,13 @@ def check(out: str | None) -> None:
     if out is None:
         return
     path = Path(out)
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"--out {out[:100]}: cannot be a folder ({why}); name another") from None
     held = [name for name in (CONFIG, METRICS, SUMMARY, CHECKPOINTS) if os.path.lexists(path / name)]
     if held:
         raise ConfigError(f"--out {out}: holds another run ({held[0]}); name a new folder")

@@ -53,7 +53,7 @@ def to_host(tree: Any, copy: bool = True) -> Any:
 
     def leaf(x: jax.Array) -> np.ndarray:
         x = jax.random.key_data(x) if is_key(x) else x
-        return np.array(x, copy=True) if copy and x.devices().pop().platform == "cpu" else np.asarray(x)
+        return np.array(x, copy=True) if copy and next(iter(x.devices())).platform == "cpu" else np.asarray(x)
 
     return jax.tree.map(leaf, tree)
 

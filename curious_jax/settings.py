@@ -16,6 +16,7 @@ REPLAYS = ("lp", "uniform", "own")
 GOAL_REPLAYS = ("her", "none")
 SWITCH = ("on", "off")
 MAX_COUNT = 10**9  # of anything: int32 counters hold it
+ALL = "all"  # --devices
 
 
 def option(default: Any, help: str, source: str = "ours", choices: tuple[str, ...] | None = None) -> Any:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from curious_jax import curriculum, ddpg, experts, hindsight, normalizer, perturbation, replay, rollout, td3
+from curious_jax import curriculum, ddpg, devices, experts, hindsight, normalizer, perturbation, replay, rollout, td3
 from curious_jax.config import TrainConfig
 from curious_jax.types import FLAT, Env, Learner, LearnerBatch, Transition
 
@@ -98,9 +98,10 @@ def init(config: TrainConfig, env: Env) -> TrainState:
     """The state before the first cycle; with several seeds every leaf has a leading axis S."""
     run = setup(config, env)
     one = functools.partial(init_one, run)
+    place = devices.everywhere(config.devices)
     if config.num_seeds == 1:
-        return jax.jit(one)(config.seed)
-    return jax.jit(jax.vmap(one))(jnp.array(seeds(config)))
+        return jax.jit(one, out_shardings=place)(config.seed)
+    return jax.jit(jax.vmap(one), out_shardings=place)(jnp.array(seeds(config)))
 
 
 def acting(run: Setup, policy: Policy) -> rollout.Policy:
@@ -145,8 +146,10 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     update = update_step(run, store, statistics, _replayed(run, state.cycle, windows, store))
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
     learner_state, losses = jax.lax.scan(update, in_training(run, state), keys)
+    updated = _trained(run, state, learner.end_cycle(learner_state))
+    updated, losses = _if_any(store, (updated, losses), (state.learner, jax.tree.map(jnp.zeros_like, losses)))
     state = TrainState(
-        learner=_trained(run, state, learner.end_cycle(learner_state)),
+        learner=updated,
         normalizer=statistics,
         replay=store,
         curriculum=windows,
@@ -172,13 +175,18 @@ def update_step(
 
     def update(learner_state, key):
         key_sample, key_substitute = jax.random.split(key)
-        module, slot, t = _drawn(run, store, key_sample, wanted)
-        batch = hindsight.substitute(store, run.env.modules, run.config.hindsight, key_substitute, module, slot, t)
+        batch_of = devices.split(_drawn(run, store, key_sample, wanted))
+        batch = hindsight.substitute(store, run.env.modules, run.config.hindsight, key_substitute, *batch_of)
         batch = networks_view(run, statistics, batch)
         with jax.named_scope("gradients"):
             return run.learner.update(learner_state, batch)
 
     return update
+
+
+def _if_any(store: replay.ReplayState, learned: Any, before: Any) -> Any:
+    """What was learned, unless every episode so far was invalid: the store is then empty, and its batches zeros."""
+    return jax.tree.map(lambda new, old: jnp.where(store.size > 0, new, old), learned, before)
 
 
 # Where the baselines differ: the modules practised and replayed, and MG-ME's expert in training.
@@ -274,15 +282,19 @@ def lowered_epoch(run: Setup, state: TrainState) -> Any:
     Args:
       state: a state of the run's shapes, or those shapes (jax.eval_shape).
     """
-    epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0)
+    number = run.config.devices
+    everywhere = devices.everywhere(number)
+    epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0, out_shardings=everywhere)
     # Of shapes alone, so that a resumed run's program is the same as a new one's.
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
-    return epoch.lower(shapes, no_metrics(run.config), jnp.int32(1))
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=everywhere), state)
+    with devices.using(number):
+        return epoch.lower(shapes, no_metrics(run.config), jnp.int32(1))
 
 
 def compiled_epoch(run: Setup, state: TrainState) -> Any:
     """lowered_epoch, compiled."""
-    return lowered_epoch(run, state).compile()
+    with devices.using(run.config.devices):
+        return lowered_epoch(run, state).compile()
 
 
 def finite(state: TrainState, total: CycleMetrics) -> jax.Array:

@@ -89,6 +89,7 @@ class PointEnv:
     obs_bound: float = 100.0
     physics_name: str = "none"
     physics_steps_per_step: int = 1
+    physics_bytes_per_world: int = 0
 
     @property
     def obs_size(self) -> int:

@@ -1,6 +1,7 @@
 """The host loop: what it reports, when it stops and as what, with scripted evaluations; and small real runs."""
 
 import itertools
+from types import SimpleNamespace
 import json
 
 import jax
@@ -40,7 +41,7 @@ class Script:
 
         return evaluate
 
-    def compiled_epoch(self, run, state):
+    def lowered_epoch(self, run, state):
         shape = (self.config.num_seeds,) if self.config.num_seeds > 1 else ()
 
         def epoch(state, total, cycles):
@@ -49,7 +50,7 @@ class Script:
             invalid, overflow = (jnp.full(shape, x, jnp.int32) for x in (self.invalid, self.overflow))
             return state, jax.tree.map(jnp.add, total, trainer.CycleMetrics(loss, loss, loss, invalid, overflow))
 
-        return epoch
+        return SimpleNamespace(compile=lambda: epoch)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def scripted(monkeypatch, states):
         endless = itertools.chain([0.0], success, itertools.repeat(0.5))  # the first is before any training
         script = Script(config, endless, **script_settings)
         monkeypatch.setattr(trainer, "init", lambda config, env: states[config.num_seeds])
-        monkeypatch.setattr(trainer, "compiled_epoch", script.compiled_epoch)
+        monkeypatch.setattr(trainer, "lowered_epoch", script.lowered_epoch)
         monkeypatch.setattr(evaluation, "make_evaluator", script.make_evaluator)
         reports = []
 

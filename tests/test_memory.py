@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +46,49 @@ def test_seeds_multiply_everything_but_the_program():
     four = memory.need(dataclasses.replace(config, num_seeds=4), env)
     assert four.capacity == 4 * one.capacity
     assert four.total - memory.PROGRAM == 4 * (one.total - memory.PROGRAM)
+
+
+@pytest.mark.parametrize("physics", ["c", "jax", "warp"])
+def test_physics_buffers_count_by_world_and_seed(physics, monkeypatch):
+    """Between 10 KB and 2 MB a world, in rollouts and evaluations, times the seeds; and said."""
+    if physics == "warp":
+        pytest.importorskip("warp")
+    monkeypatch.setattr(memory, "available", lambda: (1000 * memory.GIB, "free on this machine"))
+    of = lambda **settings: configs.make_config(modules=("reach", "push"), physics=physics, **settings)  # noqa: E731
+    env = program.make_env(of())
+    world = env.physics_bytes_per_world
+    assert 10_000 < world < 2_000_000
+    less, more = (memory.need(of(num_envs=n), env).num_envs for n in (128, 256))
+    without = SimpleNamespace(
+        **{name: getattr(env, name) for name in ("episode_length", "obs_size", "action_size", "modules")}
+    )
+    assert more - less == 128 * world + (memory.need(of(), without).num_envs)
+    assert memory.need(of(num_envs=256, num_seeds=3), env).num_envs == 3 * more
+    said = memory.check(of(num_envs=20_000, num_seeds=2), env)
+    assert f"{40_000 * world / memory.GIB:.2f} GiB for {physics} physics" in said
+
+
+def test_too_many_worlds_for_the_physics_name_num_envs(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: (8 * memory.GIB, "on a GPU"))
+    config, env = setup(num_envs=10_000)
+    large = SimpleNamespace(
+        physics_bytes_per_world=2**20, physics_name="warp",
+        **{name: getattr(env, name) for name in ("episode_length", "obs_size", "action_size", "modules")},
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"^--num-envs 10000: needs .* GiB, 8.00 GiB on a GPU; lower --num-envs$"):
+        memory.check(config, large)
+
+
+def test_simulated_devices_share_the_machine_and_others_do_not(monkeypatch):
+    config, env = setup(capacity=1000, batch_size=256)
+    one = memory.need(config, env)
+    monkeypatch.setattr(memory.jax, "local_device_count", lambda: 4)
+    four = dataclasses.replace(config, devices=4)
+    assert memory.need(four, env).capacity == 4 * one.capacity
+    monkeypatch.setattr(memory.jax, "default_backend", lambda: "gpu")
+    assert memory.need(four, env).capacity == one.capacity  # on each
+    assert memory.need(four, env).batch_size == one.batch_size // 4
+    assert "on each of 4 devices" in memory.check(four, env)
 
 
 def test_there_is_some_memory_here():

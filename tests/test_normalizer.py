@@ -36,6 +36,28 @@ def test_large_offset_and_tiny_deviation():
     np.testing.assert_allclose(np.sqrt(moments.variance), seen.std(0), rtol=2e-3, atol=1e-12)
 
 
+@pytest.mark.slow
+def test_forty_million_samples_then_a_late_shift():
+    """As many as 800,000 episodes' in 400 batches; then the gripper's x moves by 5 cm for 40 batches more."""
+    rng, each, pivot = np.random.default_rng(0), 100_000, np.array([1.3419, 0.0, 0.53])
+    spread = np.array([1e-4, 0.0, 0.1])
+    moments, sums, squares = normalizer.init_moments(3), np.zeros(3), np.zeros(3)
+    for batch in range(440):
+        shift = np.array([0.05, 0.0, 0.0]) if batch >= 400 else 0.0
+        x = (pivot + shift + spread * rng.normal(size=(each, 3))).astype(np.float32)
+        moments = merge(moments, jnp.asarray(x), jnp.ones(x.shape))
+        centred = x.astype(np.float64) - pivot
+        sums, squares = sums + centred.sum(0), squares + np.square(centred).sum(0)
+        if batch in (399, 439):
+            n = each * (batch + 1)
+            mean, deviation = sums / n, np.sqrt(np.maximum(squares / n - np.square(sums / n), 0.0))
+            assert all(np.isfinite(leaf).all() for leaf in moments.__dict__.values())
+            np.testing.assert_allclose(moments.weight, n, rtol=1e-6)
+            np.testing.assert_allclose(np.sqrt(moments.variance), deviation, rtol=0.05, atol=1e-12)
+            np.testing.assert_allclose(moments.mean, pivot + mean, atol=1e-4)
+    assert moments.mean[0] - pivot[0] == pytest.approx(0.05 / 11, rel=0.02)
+
+
 def test_as_many_samples_at_once_as_a_gpu_cycle_adds():
     """2,048 episodes of 51 observations."""
     x = np.random.default_rng(1).normal(1.3419, 1e-4, (2048 * 51, 1)).astype(np.float32)

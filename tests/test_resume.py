@@ -15,7 +15,7 @@ import pytest
 from helpers import assert_same
 
 from curious_jax import config as configs
-from curious_jax import fit, options, program, resume, runfolder, saver, train, trainer
+from curious_jax import fit, options, perturbation, program, resume, runfolder, saver, train, trainer
 from curious_jax.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
@@ -115,6 +115,27 @@ def test_a_checkpoint_holds_the_types_and_structure_of_a_run(run):
     assert shapes[0] == shapes[1]
     assert jnp.issubdtype(moment.state.key.dtype, jax.dtypes.prng_key)
     assert int(moment.state.cycle) == 4 == moment.progress.cycles
+
+
+def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
+    """A run of 10 environments and 20 steps is set to 2,147,483,000 steps; an epoch of 4 cycles has 800."""
+    options = ["--num-envs", "10", "--evaluation-interval", "40", "--distractors", "1", "--perturb-at", "107374160"]
+    run, cycles = tmp_path / "run", 2_147_483_000 // (10 * 20)
+    assert train.main([*small, *options, "--perturb-cube", "1", "--out", str(run)]) == 0
+    found, moment = saved(run)
+    state = moment.state.replace(cycle=jnp.int32(cycles))
+    progress = dataclasses.asdict(moment.progress) | {"cycles": cycles}
+    tree = saver.to_host({"state": state, "total": trainer.no_metrics(found.config)})
+    saver.write(run / "checkpoints" / "state-2147483000", tree, found.info | {"progress": progress})
+    assert train.main(["--resume", str(run), "--episodes", str(10 * cycles + 40)]) == 0
+    assert [p.name for p in saver.states(run / "checkpoints")] == ["state-2147483800"]
+    row = runfolder.read_rows(run)[-1]
+    assert (row["env_steps"], row["episodes"]) == (2_147_483_800, 107_374_190)
+    assert json.loads((run / "summary.json").read_text())["env_steps"] == 2_147_483_800
+    found, moment = saved(run)
+    assert int(moment.state.cycle) == moment.progress.cycles == cycles + 4
+    shift = perturbation.offset(found.config.perturbation, program.make_env(found.config), moment.state.cycle * 10)
+    assert float(jnp.abs(shift).max()) == pytest.approx(0.05)
 
 
 def test_a_finished_run_has_nothing_left_to_do(run, capsys):
@@ -242,6 +263,10 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monk
     report = json.loads((run / "checkpoints" / "diverged" / "run.json").read_text())["diverged"]
     assert any("critic" in name for name in report["not_finite"])
     assert report["last_good"] == "state-320" and report["reproduce"].endswith(f"--resume {run}")
+    good = resume.find(run)
+    dump = dataclasses.replace(good, path=run / "checkpoints" / "diverged")
+    broken = load(dump, dump.config, program.make_env(dump.config))
+    assert not trainer.finite(broken.state, broken.total) and int(broken.state.cycle) > 4
 
     monkeypatch.setattr(resume, "load", load)
     assert train.main(["--resume", str(run)]) == 0  # config.json asks for the 32 episodes now

@@ -209,3 +209,14 @@ def test_a_broken_world_enters_nothing_and_is_counted():
     assert finite((state.replay, state.normalizer, state.curriculum, state.learner, metrics))
     held = np.asarray(state.replay.obs[:sound])
     assert np.abs(held).max() < 100 and (held[:, 0, 6] >= 1.0).all()  # real episodes, no zeros
+
+
+def test_nothing_is_learned_while_every_episode_was_invalid():
+    """One cycle of broken worlds alone: the store is empty, and the learner is what it was."""
+    config = tiny_config()
+    run = make_run(config, FaultyEnv(make_run(config).env, share=1.1))
+    before = trainer.init(config, run.env)
+    state, metrics = compiled(run)(before, 1)
+    assert int(metrics.invalid) == 8 and int(state.replay.size) == 0 and int(state.cycle) == 1
+    assert_same(state.learner, before.learner)
+    np.testing.assert_array_equal([metrics.critic_loss, metrics.actor_loss, metrics.q_mean], 0.0)

@@ -43,6 +43,11 @@ class ModularFetch:
         """c, jax or warp."""
         return self.fetch.physics.name
 
+    @property
+    def physics_bytes_per_world(self) -> int:
+        """Memory of the physics buffers, about."""
+        return self.fetch.physics.bytes_per_world
+
     def with_worlds(self, num_worlds: int) -> ModularFetch:
         """The same environment with physics buffers for `num_worlds` worlds, all vmapped axes together."""
         return dataclasses.replace(self, fetch=self.fetch.with_worlds(num_worlds))

@@ -40,6 +40,11 @@ class MjxPhysics:
         _margins_into_sizes(model)
         return cls(mjx.put_model(model, impl="jax"), mjx.make_data(model, impl="jax"), mjx_step.WeldedBody(model))
 
+    @property
+    def bytes_per_world(self) -> int:
+        """Of an `mjx.Data` three times: before and after a physics step, and on the way."""
+        return 3 * sum(x.nbytes for x in jax.tree.leaves(self.blank))
+
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         return protocol.initial_state(qpos, qvel, sensordata)
 

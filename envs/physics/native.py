@@ -32,6 +32,12 @@ class NativePhysics:
         self._stepper = _BatchStepper(self.model, num_threads or len(os.sched_getaffinity(0)))
         self._target = _register(self._stepper)
 
+    @property
+    def bytes_per_world(self) -> int:
+        """Of the callback's buffers, on the host."""
+        buffers = _Buffers(self.model, 1)
+        return sum(x.nbytes for x in (buffers.start, buffers.control, buffers.states, buffers.sensordata))
+
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         return protocol.initial_state(qpos, qvel, sensordata)
 

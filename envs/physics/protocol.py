@@ -33,6 +33,11 @@ class Physics(Protocol):
 
     name: str  # as --physics calls it
 
+    @property
+    def bytes_per_world(self) -> int:
+        """Memory that each world takes beside its PhysicsState, about."""
+        ...
+
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         """A world at qpos [nq], qvel [nv]; `sensordata` [nsensordata] is what the sensors say there."""
         ...

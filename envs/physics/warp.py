@@ -51,6 +51,14 @@ class WarpPhysics:
         protocol.check_model(model)
         return cls(model, num_worlds, graph_mode, _control_step(model, num_worlds, graph_mode))
 
+    @property
+    def bytes_per_world(self) -> int:
+        """Of mujoco_warp's Data."""
+        from mujoco.mjx.third_party import mujoco_warp as mjw
+
+        contacts, rows = buffer_sizes(self.model)
+        return _bytes(mjw.make_data(self.model, nworld=1, naconmax=contacts, njmax=rows))
+
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         return protocol.initial_state(qpos, qvel, sensordata)
 
@@ -60,6 +68,12 @@ class WarpPhysics:
 
     def with_worlds(self, num_worlds: int) -> WarpPhysics:
         return self if num_worlds == self.num_worlds else self.create(self.model, num_worlds, self.graph_mode)
+
+
+def _bytes(data: Any) -> int:
+    """Of the Warp arrays in a dataclass, and in those inside it."""
+    values = [getattr(data, f.name) for f in dataclasses.fields(data)]
+    return sum(_bytes(v) if dataclasses.is_dataclass(v) else getattr(v, "capacity", 0) for v in values)
 
 
 def _control_step(model: mujoco.MjModel, num_worlds: int, graph_mode: str | None) -> Callable[..., tuple[Array, ...]]:

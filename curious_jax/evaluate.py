@@ -2,8 +2,10 @@
 
     python -m curious_jax.evaluate runs/some-run
     python -m curious_jax.evaluate runs/some-run --checkpoint best --episodes 1000 --json
+    python -m curious_jax.evaluate runs/some-run --env FetchPickAndPlace-v4 --episodes 200
 
 An episode succeeds when its module's goal is reached at the last step. Intervals are 95 % Wilson intervals.
+With --env the policy is judged in one of gymnasium-robotics' own environments, beside as many episodes in ours.
 """
 
 import dataclasses
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from curious_jax import options, program, runfolder
-from curious_jax.config import PHYSICS
+from curious_jax.config import PHYSICS, TrainConfig
 from curious_jax.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ def parser() -> options.Parser:
     )
     result.add_argument("--checkpoint", default="last", metavar="last|best", help="which policy [default: last]")
     result.add_argument("--physics", metavar="|".join(PHYSICS), help="another physics backend than the run's")
+    result.add_argument(
+        "--env",
+        metavar="FetchReach-v4|FetchPush-v4|FetchPickAndPlace-v4",
+        help="also play in this official environment (gymnasium-robotics), beside the same module in ours",
+    )
     result.add_argument("--json", action="store_true", help="print one JSON object")
     return result
 
@@ -52,11 +59,11 @@ def _evaluate(given: dict[str, Any]) -> int:
     program.keep_compiled(given["cache"])
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = _number(given, "seed_index", 0, export.config.num_seeds - 1)
-    result = measure(export, episodes, seed, index, given["physics"])
-    if given["json"]:
-        print(json.dumps(runfolder.plain(result), allow_nan=False))
+    if given["env"] is not None:
+        result, shown = measure_official(export, given["env"], episodes, seed, index, given["physics"]), official_table
     else:
-        print(table(result))
+        result, shown = measure(export, episodes, seed, index, given["physics"]), table
+    print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else shown(result))
     return program.DONE
 
 
@@ -81,23 +88,14 @@ def measure(
     """
     import jax
 
-    from curious_jax import checkpoint, evaluation, trainer
+    from curious_jax import evaluation
 
-    config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
-    env = program.make_env(config)
-    like = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
-    policy = checkpoint.restore(export, like)
-    if config.num_seeds > 1:
-        policy = jax.tree.map(lambda leaf: leaf[index], policy)
+    config, env = _opened(export, physics)
+    policy = _policy(export, config, env, index)
     total = episodes * sum(env.modules.achievable)
     found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
     return {
-        "run": str(export.path),
-        "trained_episodes": export.info["episodes"],
-        "algorithm": config.algorithm,
-        "physics": env.physics_name,
-        "seed": seed,
-        "trained_seed": config.seed + index,
+        **_about(export, config, env, seed, index),
         "mean_success": found.mean,
         "success": found.rate,
         "interval": found.intervals,
@@ -106,12 +104,82 @@ def measure(
     }
 
 
+def measure_official(
+    export: "checkpoint.Export", name: str, episodes: int, seed: int = 0, index: int = 0, physics: str | None = None
+) -> dict[str, Any]:
+    """Judges an export in an official environment; plain data with that figure, ours, and their difference.
+
+    Args:
+      name: FetchReach-v4, FetchPush-v4 or FetchPickAndPlace-v4.
+      episodes, seed, index, physics: as for `measure`; physics is our world's.
+    Raises:
+      ConfigError: when it is no judge, is not installed, or asks for a module that the run did not learn.
+    """
+    from curious_jax import judge, perturbation, trainer
+
+    program.check_envs_package()
+    from envs import official
+
+    try:
+        official.check(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    config, env = _opened(export, physics)
+    run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
+    judge.module_index(name, run)
+    policy = _policy(export, config, env, index)
+    offset = perturbation.offset(config.perturbation, env, export.info["episodes"])
+    return _about(export, config, env, seed, index) | judge.compare(name, run, policy, episodes, seed, offset)
+
+
+def _opened(export: "checkpoint.Export", physics: str | None) -> tuple[TrainConfig, Any]:
+    """The export's config and environment, on another physics backend where one is named."""
+    config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
+    return config, program.make_env(config)
+
+
+def _policy(export: "checkpoint.Export", config: TrainConfig, env: Any, index: int) -> Any:
+    """The policy of one of the run's seeds."""
+    import jax
+
+    from curious_jax import checkpoint, trainer
+
+    like = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
+    policy = checkpoint.restore(export, like)
+    return jax.tree.map(lambda leaf: leaf[index], policy) if config.num_seeds > 1 else policy
+
+
+def _about(export: "checkpoint.Export", config: TrainConfig, env: Any, seed: int, index: int) -> dict[str, Any]:
+    """What was evaluated."""
+    return {
+        "run": str(export.path),
+        "trained_episodes": export.info["episodes"],
+        "algorithm": config.algorithm,
+        "physics": env.physics_name,
+        "seed": seed,
+        "trained_seed": config.seed + index,
+    }
+
+
+def _heading(result: dict[str, Any]) -> str:
+    return (
+        f"{result['run']}: {result['algorithm']}, seed {result['trained_seed']}, "
+        f"after {result['trained_episodes']:,} episodes"
+    )
+
+
+def official_table(result: dict[str, Any]) -> str:
+    """An official environment's figures for people."""
+    from curious_jax import judge
+
+    return f"{_heading(result)}\n{judge.table(result)}"
+
+
 def table(result: dict[str, Any]) -> str:
     """The figures for people."""
     width = max(len(name) for name in [*result["success"], "module"])
     lines = [
-        f"{result['run']}: {result['algorithm']}, seed {result['trained_seed']}, "
-        f"after {result['trained_episodes']:,} episodes",
+        _heading(result),
         f"{'module':{width}}  success  95 % interval   episodes",
     ]
     for name, rate in result["success"].items():

@@ -77,6 +77,7 @@ def make_env(config: TrainConfig) -> Any:
             distractors=config.distractors,
             physics=config.physics,
             num_worlds=config.schedule.num_envs * config.num_seeds,
+            start=config.start,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None

@@ -76,7 +76,7 @@ def create(
     layout = ObservationLayout(cubes, num_distractors)
     # Before the scene: a bad name should cost nothing.
     table = fetch_modules.table(names, layout, goal_centre(start))
-    _check_fingers(names, start)
+    check_fingers(names, start)
     return ModularFetch(FetchEnv.create(cubes, num_distractors, physics, num_worlds, start), table)
 
 
@@ -91,8 +91,12 @@ def goal_centre(start: str) -> Sequence[float]:
     return starts.settled_start(start).gripper[:2].tolist()
 
 
-def _check_fingers(names: Sequence[str], start: str) -> None:
-    """Refuses modules that need fingers where those are locked."""
+def check_fingers(names: Sequence[str], start: str) -> None:
+    """Refuses modules that need fingers where those are locked.
+
+    Raises:
+      ValueError: one line that names the option.
+    """
     own = fetch_modules.registered()
     grasping = [n for n in names if n not in own and fetch_modules.parse(n)[0] in ("pnp", "stack")]
     if grasping and start in c.LOCKED_STARTS:

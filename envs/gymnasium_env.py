@@ -177,7 +177,7 @@ class CuriousFetchVectorEnv(VectorEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """New episodes everywhere, or where `options["reset_mask"]` [E] says; `options["module"]` names their module."""
+        """New episodes everywhere, or where `options["reset_mask"]` [E] says, of the module `options["module"]`."""
         super().reset(seed=seed)
         options = options or {}
         everywhere = np.ones(self.num_envs, bool)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
+from helpers import line_module
 
-import fetch_helpers
-from envs import gymnasium_env
+from envs import gymnasium_env, modules
 from envs.fetch import modules as fetch_modules
 from envs.fetch import observation, plain, start
+from envs.fetch.env import FetchEnv, FetchState
 from envs.fetch.goals import GoalSpace
 from envs.fetch.observation import ObservationLayout
 from envs.gymnasium_env import CuriousFetchEnv, CuriousFetchVectorEnv
@@ -30,9 +31,9 @@ def goals(*names):
 def test_gymnasium_s_checker_passes(name):
     env = gymnasium.make(name)
     with warnings.catch_warnings():
-        # Their own Fetch environments have unbounded spaces too.
-        warnings.filterwarnings("ignore", message=".*observation space m(in|ax)imum value is -?infinity.*")
         warnings.simplefilter("error", UserWarning)
+        # The official Fetch environments have unbounded spaces too.
+        warnings.filterwarnings("ignore", message=".*observation space m(in|ax)imum value is -?infinity.*")
         check_env(env.unwrapped)
     assert env.spec.max_episode_steps == 50
 
@@ -73,18 +74,21 @@ def test_it_is_the_world_that_the_learner_trains_in():
     cubes = np.array([[1.42, 0.75], [1.25, 0.65]])
     one = plain.PlainFetch(2)
     one.reset(cubes)
-    states = fetch_helpers.at(fetch_helpers.reset("c", 1), cubes[None])
-    np.testing.assert_allclose(one.data.qpos, states.physics.qpos[0], atol=1e-6)
+    env = FetchEnv.create(2, 0, physics="c")
+    physics = env.physics.init(*start.with_cubes(env.start, jnp.asarray(cubes, jnp.float32)))
+    state = FetchState(physics, jnp.zeros((0, 3)), jax.random.key(0), jnp.zeros(40))
+    np.testing.assert_allclose(one.data.qpos, physics.qpos, atol=1e-6)
     down, along = [0.0, 0.0, -1.0, 1.0], [1.0, 0.1, 0.0, -1.0]
     actions = np.array([down] * 3 + [along] * 6 + [[2.0, 0.0, 0.5, 0.3]] * 3, np.float32)
-    _, theirs = fetch_helpers.run("c", states, actions[:, None])
-    ours = []
+    step, ours, theirs = jax.jit(env.step), [], []
     for action in actions:
         assert one.step(action)
         ours.append(one.observe())
-    assert np.abs(theirs[-1, 0, 10:12] - cubes[0]).max() > 0.02  # it did push the cube
-    np.testing.assert_allclose(np.stack(ours), theirs[:, 0], atol=2e-4)
-    np.testing.assert_allclose(ours[2], theirs[2, 0], atol=2e-6)  # free motion
+        state = step(state, action)
+        theirs.append(np.asarray(state.obs))
+    assert np.abs(theirs[-1][10:12] - cubes[0]).max() > 0.02  # it did push the cube
+    np.testing.assert_allclose(ours, theirs, atol=2e-4)
+    np.testing.assert_allclose(ours[2], theirs[2], atol=2e-6)  # free motion
 
 
 def test_euler_angles_as_in_the_learner_s_world():
@@ -194,9 +198,10 @@ def test_fetch_push_starts_low_with_locked_fingers():
 
 
 def test_registered_modules_are_refused(monkeypatch):
-    monkeypatch.setitem(fetch_modules.registered.__globals__["_REGISTRY"], "mine", None)
-    with pytest.raises((ValueError, AttributeError)):
-        CuriousFetchEnv(("mine",))
+    monkeypatch.setattr(modules, "_REGISTRY", {})
+    modules.register("mine", lambda layout: line_module("mine", 0))
+    with pytest.raises(ValueError, match="module mine: only reach, push, pnp and stack"):
+        CuriousFetchEnv(("reach", "mine"))
 
 
 # The vector environment. Two of one shape share their compiled programs' cache on disk.

@@ -58,8 +58,8 @@ def settled_start(name: str = "default") -> Start:
     data.mocap_quat[0] = c.HAND_ROTATION
     mujoco.mj_step(model, data, nstep=c.SETTLE_CONTROL_STEPS * c.SUBSTEPS)
     mujoco.mj_forward(model, data)
-    arrays = (np.array(x, np.float32) for x in (data.qpos, data.qvel, data.sensordata))
-    return Start(*arrays, locked=name in c.LOCKED_STARTS)
+    qpos, qvel, sensordata = (np.array(x, np.float32) for x in (data.qpos, data.qvel, data.sensordata))
+    return Start(qpos, qvel, sensordata, locked=name in c.LOCKED_STARTS)
 
 
 def with_cubes(start: Start, cubes: Array) -> tuple[Array, Array, Array]:

@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError('envs.brax_env needs brax: pip install "curious_jax[brax]"') from error
 
-from envs import world
+from envs import brax_compat, world
 
 NAMES = {  # brax name -> modules
     "curious_fetch": ("reach", "push", "pnp", "stack"),
@@ -134,5 +134,6 @@ def _entry(default: tuple[str, ...]) -> Any:
     return make
 
 
+brax_compat.apply()
 for _name, _modules in NAMES.items():
     brax_envs.register_environment(_name, _entry(_modules))

@@ -1,6 +1,9 @@
 """Our worlds as brax environments."""
 
 import functools
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +12,7 @@ import pytest
 from brax import envs as brax_envs
 from brax.envs.wrappers.training import wrap
 
-from envs import brax_env, modules
+from envs import brax_compat, brax_env, modules
 
 point = functools.partial(brax_envs.get_environment, "curious_fetch", modules=("reach", "push"), world="point")
 
@@ -96,6 +99,23 @@ def test_registered_modules_of_one_s_own_are_taken(monkeypatch):
     assert point(modules=("mine",)).env.modules.names == ("mine",)
 
 
+def test_arrays_are_replicated_on_a_new_axis_of_devices():
+    devices = jax.local_devices()
+    tree = brax_compat.device_put_replicated({"a": jnp.arange(3), "b": 2.0}, devices)
+    np.testing.assert_array_equal(tree["a"], np.tile(np.arange(3), (len(devices), 1)))
+    assert tree["b"].shape == (len(devices),)
+
+
+def test_the_compatibility_file_is_still_needed():
+    """When this fails, jax or brax has changed: see envs/brax_compat.py on its removal."""
+    program = "import jax; jax.device_put_replicated"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "AttributeError" in done.stderr
+    from brax.training.agents.sac import train as sac
+
+    assert "device_put_replicated" in Path(sac.__file__).read_text()
+
+
 @pytest.mark.slow
 def test_brax_s_sac_runs_on_reach():
     from brax.training.agents.sac import train as sac
@@ -103,15 +123,15 @@ def test_brax_s_sac_runs_on_reach():
     seen = []
     make_policy, params, metrics = sac.train(
         brax_envs.get_environment("curious_fetch_reach", dense=True),
-        num_timesteps=6_000,
+        num_timesteps=5_000,
         episode_length=50,
         num_envs=16,
         num_eval_envs=16,
-        num_evals=3,
+        num_evals=2,
         min_replay_size=1_000,
         max_replay_size=8_192,
         batch_size=128,
-        grad_updates_per_step=4,
+        grad_updates_per_step=2,
         learning_rate=1e-3,
         discounting=0.95,
         reward_scaling=20.0,
@@ -120,8 +140,7 @@ def test_brax_s_sac_runs_on_reach():
         progress_fn=lambda steps, values: seen.append((steps, float(values["eval/episode_reward"]))),
     )
     rewards = [reward for _, reward in seen]
-    print(seen)
-    assert seen[-1][0] >= 6_000 and np.isfinite(rewards).all()
+    assert seen[-1][0] >= 5_000 and np.isfinite(rewards).all()
     assert metrics["eval/avg_episode_length"] == 50
     assert rewards[-1] > rewards[0] + 2, seen  # metres and steps: nearer by 4 cm on average
     action, _ = make_policy(params, deterministic=True)(jnp.zeros(44), jax.random.PRNGKey(0))

@@ -1,10 +1,11 @@
 """Our worlds as brax environments, for brax's own trainers. Importing this file registers them.
 
-    from brax import envs
+    from brax import envs as brax_envs
     from brax.training.agents.sac import train as sac
-    import envs.brax_env   # under another name, as brax has an `envs` of its own
 
-    sac.train(envs.get_environment("curious_fetch_reach"), num_timesteps=100_000, episode_length=50, ...)
+    import envs.brax_env
+
+    sac.train(brax_envs.get_environment("curious_fetch_reach"), num_timesteps=100_000, episode_length=50, ...)
 
 Observations are [s, g, m_d] of the paper: observation, goal, one-hot module. Reward is 0 when solved and -1 otherwise,
 or, with `dense=True`, minus the distance in metres between outcome and goal; brax's trainers have no hindsight.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from curious_jax import options, program, runfolder
-from curious_jax.config import PHYSICS, TrainConfig
+from curious_jax.config import PHYSICS
 from curious_jax.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def _evaluate(given: dict[str, Any]) -> int:
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = _number(given, "seed_index", 0, export.config.num_seeds - 1)
     if given["env"] is not None:
-        result, shown = measure_official(export, given["env"], episodes, seed, index, given["physics"]), official_table
-    else:
-        result, shown = measure(export, episodes, seed, index, given["physics"]), table
-    print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else shown(result))
+        _check_official(given["env"])
+    result = measure(export, episodes, seed, index, given["physics"], given["env"])
+    print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else table(result))
     return program.DONE
 
 
@@ -76,8 +75,24 @@ def _number(given: dict[str, Any], name: str, low: int, high: int) -> int:
     return value
 
 
+def _check_official(name: str) -> None:
+    """Refuses what is no official judge, or cannot be one here."""
+    program.check_envs_package()
+    from envs import official
+
+    try:
+        official.check(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 def measure(
-    export: "checkpoint.Export", episodes: int, seed: int = 0, index: int = 0, physics: str | None = None
+    export: "checkpoint.Export",
+    episodes: int,
+    seed: int = 0,
+    index: int = 0,
+    physics: str | None = None,
+    official: str | None = None,
 ) -> dict[str, Any]:
     """Evaluates an export; plain data with success and interval per achievable module.
 
@@ -85,17 +100,36 @@ def measure(
       episodes: per module, at least.
       index: which of the run's seeds.
       physics: a backend other than the run's, or None.
+      official: an official environment to judge it in instead, beside its module in ours (judge.compare).
     """
     import jax
 
-    from curious_jax import evaluation
+    from curious_jax import checkpoint, evaluation, judge, perturbation, trainer
 
-    config, env = _opened(export, physics)
-    policy = _policy(export, config, env, index)
+    config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
+    env = program.make_env(config)
+    run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
+    if official is not None:
+        judge.module_index(official, run)
+    like = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
+    policy = checkpoint.restore(export, like)
+    if config.num_seeds > 1:
+        policy = jax.tree.map(lambda leaf: leaf[index], policy)
+    about = {
+        "run": str(export.path),
+        "trained_episodes": export.info["episodes"],
+        "algorithm": config.algorithm,
+        "physics": env.physics_name,
+        "seed": seed,
+        "trained_seed": config.seed + index,
+    }
+    if official is not None:
+        offset = perturbation.offset(config.perturbation, env, export.info["episodes"])
+        return about | judge.compare(official, run, policy, episodes, seed, offset)
     total = episodes * sum(env.modules.achievable)
     found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
     return {
-        **_about(export, config, env, seed, index),
+        **about,
         "mean_success": found.mean,
         "success": found.rate,
         "interval": found.intervals,
@@ -104,82 +138,19 @@ def measure(
     }
 
 
-def measure_official(
-    export: "checkpoint.Export", name: str, episodes: int, seed: int = 0, index: int = 0, physics: str | None = None
-) -> dict[str, Any]:
-    """Judges an export in an official environment; plain data with that figure, ours, and their difference.
-
-    Args:
-      name: FetchReach-v4, FetchPush-v4 or FetchPickAndPlace-v4.
-      episodes, seed, index, physics: as for `measure`; physics is our world's.
-    Raises:
-      ConfigError: when it is no judge, is not installed, or asks for a module that the run did not learn.
-    """
-    from curious_jax import judge, perturbation, trainer
-
-    program.check_envs_package()
-    from envs import official
-
-    try:
-        official.check(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    config, env = _opened(export, physics)
-    run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
-    judge.module_index(name, run)
-    policy = _policy(export, config, env, index)
-    offset = perturbation.offset(config.perturbation, env, export.info["episodes"])
-    return _about(export, config, env, seed, index) | judge.compare(name, run, policy, episodes, seed, offset)
-
-
-def _opened(export: "checkpoint.Export", physics: str | None) -> tuple[TrainConfig, Any]:
-    """The export's config and environment, on another physics backend where one is named."""
-    config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
-    return config, program.make_env(config)
-
-
-def _policy(export: "checkpoint.Export", config: TrainConfig, env: Any, index: int) -> Any:
-    """The policy of one of the run's seeds."""
-    import jax
-
-    from curious_jax import checkpoint, trainer
-
-    like = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
-    policy = checkpoint.restore(export, like)
-    return jax.tree.map(lambda leaf: leaf[index], policy) if config.num_seeds > 1 else policy
-
-
-def _about(export: "checkpoint.Export", config: TrainConfig, env: Any, seed: int, index: int) -> dict[str, Any]:
-    """What was evaluated."""
-    return {
-        "run": str(export.path),
-        "trained_episodes": export.info["episodes"],
-        "algorithm": config.algorithm,
-        "physics": env.physics_name,
-        "seed": seed,
-        "trained_seed": config.seed + index,
-    }
-
-
-def _heading(result: dict[str, Any]) -> str:
-    return (
+def table(result: dict[str, Any]) -> str:
+    """The figures for people."""
+    heading = (
         f"{result['run']}: {result['algorithm']}, seed {result['trained_seed']}, "
         f"after {result['trained_episodes']:,} episodes"
     )
+    if "env" in result:
+        from curious_jax import judge
 
-
-def official_table(result: dict[str, Any]) -> str:
-    """An official environment's figures for people."""
-    from curious_jax import judge
-
-    return f"{_heading(result)}\n{judge.table(result)}"
-
-
-def table(result: dict[str, Any]) -> str:
-    """The figures for people."""
+        return f"{heading}\n{judge.table(result)}"
     width = max(len(name) for name in [*result["success"], "module"])
     lines = [
-        _heading(result),
+        heading,
         f"{'module':{width}}  success  95 % interval   episodes",
     ]
     for name, rate in result["success"].items():

@@ -23,8 +23,9 @@ def apply() -> None:
 
 def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     """A copy of each array of a pytree on every device, on a new leading axis of devices."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("device",))
-    spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("device"))
+    # The axis has the name that brax gives its own: programs that meet both want one mesh.
+    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
+    spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
 
     def replicate(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)

@@ -36,6 +36,7 @@ LEARNERS = ("ddpg", "td3")
 PRESETS = ("auto", "cpu", "gpu", "paper")
 PHYSICS = ("auto", "c", "jax", "warp")
 WORLDS = ("fetch", "point")
+STARTS = ("default", "fetch-push")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ class TrainConfig:
     )
     learner: str = option("ddpg", "ddpg, or td3 (twin critics, smoothed targets, delayed actor)", "P", LEARNERS)
     world: str = option("fetch", "fetch, or point (a point-mass probe that learns in seconds)", "ours", WORLDS)
+    start: str = option(
+        "default",
+        "where episodes start; fetch-push: as FetchPush-v4 does, the gripper 12 cm lower and its fingers locked shut",
+        "ours",
+        STARTS,
+    )
     physics: str = option("auto", "physics backend; auto: c on CPU, warp on NVIDIA, jax elsewhere", "ours", PHYSICS)
     preset: str = option("auto", "settings for this machine (auto: by platform) or the paper's", "ours", PRESETS)
     seed: int = option(0, "random seed", "ours")

@@ -2,8 +2,10 @@
 
     python -m curious_jax.evaluate runs/some-run
     python -m curious_jax.evaluate runs/some-run --checkpoint best --episodes 1000 --json
+    python -m curious_jax.evaluate runs/some-run --env FetchPickAndPlace-v4 --episodes 200
 
 An episode succeeds when its module's goal is reached at the last step. Intervals are 95 % Wilson intervals.
+With --env the policy is judged in one of gymnasium-robotics' own environments, beside as many episodes in ours.
 """
 
 import dataclasses
@@ -33,6 +35,11 @@ def parser() -> options.Parser:
     )
     result.add_argument("--checkpoint", default="last", metavar="last|best", help="which policy [default: last]")
     result.add_argument("--physics", metavar="|".join(PHYSICS), help="another physics backend than the run's")
+    result.add_argument(
+        "--env",
+        metavar="FetchReach-v4|FetchPush-v4|FetchPickAndPlace-v4",
+        help="also play in this official environment (gymnasium-robotics), beside the same module in ours",
+    )
     result.add_argument("--json", action="store_true", help="print one JSON object")
     return result
 
@@ -52,11 +59,10 @@ def _evaluate(given: dict[str, Any]) -> int:
     program.keep_compiled(given["cache"])
     export = checkpoint.find(given["run"], given["checkpoint"])
     index = _number(given, "seed_index", 0, export.config.num_seeds - 1)
-    result = measure(export, episodes, seed, index, given["physics"])
-    if given["json"]:
-        print(json.dumps(runfolder.plain(result), allow_nan=False))
-    else:
-        print(table(result))
+    if given["env"] is not None:
+        _check_official(given["env"])
+    result = measure(export, episodes, seed, index, given["physics"], given["env"])
+    print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else table(result))
     return program.DONE
 
 
@@ -69,8 +75,24 @@ def _number(given: dict[str, Any], name: str, low: int, high: int) -> int:
     return value
 
 
+def _check_official(name: str) -> None:
+    """Refuses what is no official judge, or cannot be one here."""
+    program.check_envs_package()
+    from envs import official
+
+    try:
+        official.check(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 def measure(
-    export: "checkpoint.Export", episodes: int, seed: int = 0, index: int = 0, physics: str | None = None
+    export: "checkpoint.Export",
+    episodes: int,
+    seed: int = 0,
+    index: int = 0,
+    physics: str | None = None,
+    official: str | None = None,
 ) -> dict[str, Any]:
     """Evaluates an export; plain data with success and interval per achievable module.
 
@@ -78,26 +100,36 @@ def measure(
       episodes: per module, at least.
       index: which of the run's seeds.
       physics: a backend other than the run's, or None.
+      official: an official environment to judge it in instead, beside its module in ours (judge.compare).
     """
     import jax
 
-    from curious_jax import checkpoint, evaluation, trainer
+    from curious_jax import checkpoint, evaluation, judge, perturbation, trainer
 
     config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
     env = program.make_env(config)
+    run = trainer.setup(dataclasses.replace(config, num_seeds=1), env)
+    if official is not None:
+        judge.module_index(official, run)
     like = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
     policy = checkpoint.restore(export, like)
     if config.num_seeds > 1:
         policy = jax.tree.map(lambda leaf: leaf[index], policy)
-    total = episodes * sum(env.modules.achievable)
-    found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
-    return {
+    about = {
         "run": str(export.path),
         "trained_episodes": export.info["episodes"],
         "algorithm": config.algorithm,
         "physics": env.physics_name,
         "seed": seed,
         "trained_seed": config.seed + index,
+    }
+    if official is not None:
+        offset = perturbation.offset(config.perturbation, env, export.info["episodes"])
+        return about | judge.compare(official, run, policy, episodes, seed, offset)
+    total = episodes * sum(env.modules.achievable)
+    found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
+    return {
+        **about,
         "mean_success": found.mean,
         "success": found.rate,
         "interval": found.intervals,
@@ -108,10 +140,17 @@ def measure(
 
 def table(result: dict[str, Any]) -> str:
     """The figures for people."""
+    heading = (
+        f"{result['run']}: {result['algorithm']}, seed {result['trained_seed']}, "
+        f"after {result['trained_episodes']:,} episodes"
+    )
+    if "env" in result:
+        from curious_jax import judge
+
+        return f"{heading}\n{judge.table(result)}"
     width = max(len(name) for name in [*result["success"], "module"])
     lines = [
-        f"{result['run']}: {result['algorithm']}, seed {result['trained_seed']}, "
-        f"after {result['trained_episodes']:,} episodes",
+        heading,
         f"{'module':{width}}  success  95 % interval   episodes",
     ]
     for name, rate in result["success"].items():

@@ -79,6 +79,7 @@ def make_env(config: TrainConfig) -> Any:
             distractors=config.distractors,
             physics=config.physics,
             num_worlds=1,  # `fit` makes buffers for all of them, once memory.check has let the run pass
+            start=config.start,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None

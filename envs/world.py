@@ -10,6 +10,7 @@ def make(
     distractors: int = 0,
     physics: str = "auto",
     num_worlds: int = 1,
+    start: str = "default",
 ) -> Any:
     """An environment with its module table (see curious_jax.types.Env).
 
@@ -19,10 +20,13 @@ def make(
       distractors: number of out-of-reach cubes, a module each.
       physics: auto, c, jax or warp (fetch only).
       num_worlds: worlds simulated side by side, which sizes the physics buffers.
+      start: default, or fetch-push: as FetchPush-v4 starts (fetch only).
     Raises:
       ValueError: one line that names the option and the right values.
     """
     if world == "point":
+        if start != "default":
+            raise ValueError(f"--start {start}: --world point has no other start than default")
         from envs import point
 
         return point.create(modules, distractors)
@@ -30,4 +34,4 @@ def make(
         raise ValueError(f"--world {world}: must be one of fetch, point")
     from envs.fetch import modular
 
-    return modular.create(modules, distractors, physics, num_worlds)
+    return modular.create(modules, distractors, physics, num_worlds, start)

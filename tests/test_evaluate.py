@@ -1,6 +1,7 @@
 """The evaluate program: success with intervals from a run folder."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -64,10 +65,23 @@ def test_a_run_s_own_config_reaches_the_policy(finished_run, capsys):
         (["--checkpoint", "first"], "--checkpoint first: must be one of last, best"),
         (["--episode", "5"], "--episode: no such option; did you mean --episodes?"),
         (["--physics", "quantum"], "--physics quantum: must be one of"),
+        (["--env", "FetchPush-v2"], "--env FetchPush-v2: refused, as it starts from wrong or irreproducible states"),
+        (["--env", "FetchSlide-v4"], "--env FetchSlide-v4: must be one of FetchReach-v4"),
+        (["--env", "FetchPush-v4"], "--env FetchPush-v4: the run is of --world point"),
     ],
 )
 def test_bad_options(finished_run, refuse, argv, mentions):
     assert mentions in refuse(evaluate, finished_run, *argv)
+
+
+@pytest.mark.slow
+def test_the_committed_policy_picks_and_places_in_the_official_environment_as_in_ours(capsys):
+    run = Path(__file__).parent.parent / "docs" / "results" / "fetch-four-modules-cpu"
+    result = measured(capsys, run, "--env", "FetchPickAndPlace-v4", "--episodes", "40", "--json")
+    assert result["module"] == "pnp" and result["episodes"] == 40
+    assert result["official"]["success"] >= 0.9 and result["ours"]["success"] >= 0.9
+    assert result["official"]["any_step_success"] >= result["official"]["success"]
+    assert result["difference"] == pytest.approx(result["official"]["success"] - result["ours"]["success"])
 
 
 def test_missing_and_foreign_folders(refuse, tmp_path_factory):

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from envs import world
 from envs.fetch import constants as c
-from envs.fetch import start
+from envs.fetch import modular, start
 from envs.fetch.env import FetchEnv
 
 
@@ -14,6 +15,40 @@ def test_the_arm_settles_where_the_official_one_does():
     settled = start.settled_start()
     np.testing.assert_allclose(settled.gripper, [1.3419, 0.7491, 0.5347], atol=2e-4)
     assert 0.005 < np.abs(settled.qvel).max() < 0.012  # kept, not zeroed
+
+
+def test_fetch_push_starts_low_and_with_goals_and_cubes_around_it():
+    settled = start.settled_start("fetch-push")
+    np.testing.assert_allclose(settled.gripper, [1.3631, 0.7491, 0.4160], atol=6e-4)
+    assert settled.locked and not start.settled_start().locked
+    np.testing.assert_allclose(modular.goal_centre("fetch-push"), settled.gripper[:2])
+    table = modular.create(("push",), physics="c", start="fetch-push").modules
+    goals = jax.vmap(lambda key: table.sample_goal(key, 0))(jax.random.split(jax.random.key(0), 2000))
+    np.testing.assert_allclose(goals.max(axis=0), settled.gripper[:2] + 0.15, atol=2e-3)
+    np.testing.assert_allclose(goals.min(axis=0), settled.gripper[:2] - 0.15, atol=2e-3)
+
+
+def test_locked_fingers_do_not_hear_the_action():
+    env = FetchEnv.create(0, 0, physics="c", start_name="fetch-push")
+    step = jax.jit(env.step)
+    state = jax.jit(env.reset)(jax.random.key(0))
+    for _ in range(8):
+        state = step(state, jnp.array([0.0, 0.0, 1.0, 1.0]))
+    assert state.obs[2] > 0.55  # the arm does
+    assert state.obs[env.layout.finger_position].max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "options, mentions",
+    [
+        ({"start": "low"}, "--start low: must be one of default, fetch-push"),
+        ({"start": "fetch-push", "modules": ("push", "stack")}, "fingers are locked shut, so stack cannot be learned"),
+        ({"start": "fetch-push", "world": "point", "modules": ("push",)}, "--world point has no other start"),
+    ],
+)
+def test_starts_that_do_not_fit_are_refused(options, mentions):
+    with pytest.raises(ValueError, match=mentions):
+        world.make(physics="c", **options)
 
 
 @pytest.mark.parametrize("cubes", [2, 4])

@@ -1,8 +1,8 @@
 """The host loop: what it reports, when it stops and as what, with scripted evaluations; and small real runs."""
 
 import itertools
-from types import SimpleNamespace
 import json
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp

@@ -52,12 +52,17 @@ class FetchEnv:
 
     @classmethod
     def create(
-        cls, num_cubes: int = 2, num_distractors: int = 0, physics: str = "auto", num_worlds: int = 1
+        cls,
+        num_cubes: int = 2,
+        num_distractors: int = 0,
+        physics: str = "auto",
+        num_worlds: int = 1,
+        start_name: str = "default",
     ) -> FetchEnv:
         """Builds the scene and its physics, with buffers for `num_worlds` worlds (all vmapped axes together).
 
         Raises:
-          ValueError: for negative counts, an unknown physics, or one that is not installed.
+          ValueError: for negative counts, an unknown physics or start, or a physics that is not installed.
         """
         if num_distractors < 0:
             raise ValueError(f"num_distractors must be 0 or more, got {num_distractors}")
@@ -66,7 +71,7 @@ class FetchEnv:
             layout=ObservationLayout(num_cubes, num_distractors),
             model=model,
             physics=select(physics, model, num_worlds),
-            start=start.settled_start(),
+            start=start.settled_start(start_name),
         )
 
     @property
@@ -91,24 +96,24 @@ class FetchEnv:
         """One control step of 0.04 s with `action` [4], clipped to [-1, 1]: x, y, z of the gripper, fingers."""
         chex.assert_shape(action, (c.ACTION_SIZE,))
         next_key, distractor_key = jax.random.split(state.key)
-        physics = self.physics.step(state.physics, *_targets(state.physics, action))
+        physics = self.physics.step(state.physics, *_targets(state.physics, action, self.start.locked))
         distractors = _move_distractors(distractor_key, state.distractors)
         return FetchState(
             physics=physics, distractors=distractors, key=next_key, obs=observe(physics.sensordata, distractors)
         )
 
 
-def _targets(physics: PhysicsState, action: Array) -> tuple[Array, Array, Array]:
+def _targets(physics: PhysicsState, action: Array, locked: bool) -> tuple[Array, Array, Array]:
     """Finger targets [2], mocap position [3] and quaternion [4] that an action asks for; official `_set_action`.
 
-    All are relative to where hand and fingers are, so errors do not build up.
+    All are relative to where hand and fingers are, so errors do not build up. Locked fingers are held shut.
     """
     action = jnp.clip(action, -1.0, 1.0)
     hand = physics.sensordata[SensorLayout.hand_position]
     quaternion = physics.sensordata[SensorLayout.hand_quaternion] + jnp.array(c.HAND_ROTATION)
     fingers = physics.qpos[start.FINGER_JOINTS]
     return (
-        jnp.clip(fingers + action[3], *c.FINGER_RANGE),
+        jnp.zeros(2) if locked else jnp.clip(fingers + action[3], *c.FINGER_RANGE),
         hand + c.DISPLACEMENT * action[:3],
         quaternion / jnp.linalg.norm(quaternion),
     )

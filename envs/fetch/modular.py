@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import jax
 
+from envs.fetch import constants as c
 from envs.fetch import modules as fetch_modules
+from envs.fetch import start as starts
 from envs.fetch.env import FetchEnv, FetchState
 from envs.fetch.observation import ObservationLayout
 from envs.modules import ModuleTable
@@ -61,13 +63,49 @@ class ModularFetch:
         return self.fetch.step(state, action)
 
 
-def create(names: Sequence[str], num_distractors: int = 0, physics: str = "auto", num_worlds: int = 1) -> ModularFetch:
+def create(
+    names: Sequence[str],
+    num_distractors: int = 0,
+    physics: str = "auto",
+    num_worlds: int = 1,
+    start: str = "default",
+) -> ModularFetch:
     """The arm with as many cubes as the modules name, and a distractor module per distractor.
+
+    Goals and cubes lie around the gripper of the start.
 
     Raises:
       ValueError: one line that names the option and the right values.
     """
     cubes = fetch_modules.cubes_needed(names)
     layout = ObservationLayout(cubes, num_distractors)
-    table = fetch_modules.table(names, layout)  # before the scene: a bad name should cost nothing
-    return ModularFetch(FetchEnv.create(cubes, num_distractors, physics, num_worlds), table)
+    # Before the scene: a bad name should cost nothing.
+    table = fetch_modules.table(names, layout, goal_centre(start))
+    check_fingers(names, start)
+    return ModularFetch(FetchEnv.create(cubes, num_distractors, physics, num_worlds, start), table)
+
+
+def goal_centre(start: str) -> Sequence[float]:
+    """x, y in m around which goals lie: where the gripper starts.
+
+    Raises:
+      ValueError: on an unknown start.
+    """
+    if start == "default":  # the official figure, which is the settled one's to 0.1 mm
+        return fetch_modules.START_GRIPPER[:2]
+    return starts.settled_start(start).gripper[:2].tolist()
+
+
+def check_fingers(names: Sequence[str], start: str) -> None:
+    """Refuses modules that need fingers where those are locked.
+
+    Raises:
+      ValueError: one line that names the option.
+    """
+    own = fetch_modules.registered()
+    grasping = [n for n in names if n not in own and fetch_modules.parse(n)[0] in ("pnp", "stack")]
+    if grasping and start in c.LOCKED_STARTS:
+        raise ValueError(
+            f"--start {start}: its fingers are locked shut, so {grasping[0]} cannot be learned; name modules that only "
+            "reach or push"
+        )

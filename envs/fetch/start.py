@@ -22,6 +22,8 @@ FINGER_JOINTS = slice(8, 10)  # of qpos, after torso lift and seven arm joints: 
 _TRIES = 16  # placements drawn at once, of which the first that fits is taken
 _CANDIDATES = 32  # positions drawn for each cube of a placement
 
+STARTS = tuple(c.SETTLE_OFFSETS)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Start:
@@ -30,24 +32,34 @@ class Start:
     qpos: np.ndarray  # [10]
     qvel: np.ndarray  # [10], not zero: up to 0.01
     sensordata: np.ndarray  # [17]
+    locked: bool = False  # the fingers stay shut: their part of the action is not heard
 
     @property
     def gripper(self) -> np.ndarray:
-        """Gripper position [3], about (1.3419, 0.7491, 0.5348) m."""
+        """Gripper position [3]: about (1.3419, 0.7491, 0.5348) m, from fetch-push (1.3631, 0.7491, 0.4160)."""
         return self.sensordata[SensorLayout.gripper_position]
 
 
 @functools.cache
-def settled_start() -> Start:
-    """Settles the arm as the official `_env_setup` does: the mocap body jumps, the weld pulls the hand after it."""
+def settled_start(name: str = "default") -> Start:
+    """Settles the arm as the official `_env_setup` does: the mocap body jumps, the weld pulls the hand after it.
+
+    Args:
+      name: default, or fetch-push: as FetchPush-v4 starts, 12 cm lower and with locked fingers.
+    Raises:
+      ValueError: one line that names the option and the right values.
+    """
+    if name not in STARTS:
+        raise ValueError(f"--start {name}: must be one of {', '.join(STARTS)}")
     model = scene.build_model(num_cubes=0)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    data.mocap_pos[0] = data.site("grip").xpos + c.SETTLE_OFFSET
+    data.mocap_pos[0] = data.site("grip").xpos + c.SETTLE_OFFSETS[name]
     data.mocap_quat[0] = c.HAND_ROTATION
     mujoco.mj_step(model, data, nstep=c.SETTLE_CONTROL_STEPS * c.SUBSTEPS)
     mujoco.mj_forward(model, data)
-    return Start(*(np.array(x, np.float32) for x in (data.qpos, data.qvel, data.sensordata)))
+    qpos, qvel, sensordata = (np.array(x, np.float32) for x in (data.qpos, data.qvel, data.sensordata))
+    return Start(qpos, qvel, sensordata, locked=name in c.LOCKED_STARTS)
 
 
 def with_cubes(start: Start, cubes: Array) -> tuple[Array, Array, Array]:

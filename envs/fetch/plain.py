@@ -1,0 +1,117 @@
+"""The Fetch arm in numpy and C MuJoCo, for ONE world: what env.py and modules.py compute, without JAX.
+
+For programs that step one environment at a time (gymnasium_env.py, official.py), where a compiled call per step would
+cost more than the physics. tests/test_gymnasium_env.py holds it to the JAX side.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from envs.fetch import constants as c
+from envs.fetch import scene, start
+from envs.fetch.observation import SensorLayout
+
+_DRAWS = 512  # positions drawn at once for a cube, of which the first that fits is taken
+
+
+class PlainFetch:
+    """One arm with cubes at a table, stepped by `mj_step`. Distractors are its caller's, who observes them.
+
+    Attributes:
+      model, data: MuJoCo's; `data` is the state.
+      start: where episodes start.
+    """
+
+    def __init__(self, num_cubes: int, start_name: str = "default"):
+        self.start = start.settled_start(start_name)
+        self.model = copy.copy(scene.build_model(num_cubes))
+        # As in physics/native.py: a world that diverges must show.
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
+        self.data = mujoco.MjData(self.model)
+        self.sensors = SensorLayout(num_cubes)
+
+    def reset(self, cubes: np.ndarray) -> None:
+        """The settled arm, and level cubes at rest at `cubes` [n, 2] (x, y in m)."""
+        data, robot = self.data, len(self.start.qpos)
+        mujoco.mj_resetData(self.model, data)
+        data.qpos[:robot], data.qvel[:robot] = self.start.qpos, self.start.qvel
+        for k, xy in enumerate(cubes):
+            data.qpos[robot + 7 * k : robot + 7 * (k + 1)] = [*xy, c.CUBE_REST_HEIGHT, 1.0, 0.0, 0.0, 0.0]
+        mujoco.mj_forward(self.model, data)
+
+    def step(self, action: np.ndarray) -> bool:
+        """One control step of 0.04 s with `action` [4], clipped to [-1, 1]; is the world still finite?"""
+        data, sensors = self.data, self.sensors
+        action = np.clip(action, -1.0, 1.0)
+        quaternion = data.sensordata[sensors.hand_quaternion] + np.array(c.HAND_ROTATION)
+        data.mocap_pos[0] = data.sensordata[sensors.hand_position] + c.DISPLACEMENT * action[:3]
+        data.mocap_quat[0] = quaternion / np.linalg.norm(quaternion)
+        fingers = np.clip(data.qpos[start.FINGER_JOINTS] + action[3], *c.FINGER_RANGE)
+        data.ctrl[:] = 0.0 if self.start.locked else fingers
+        mujoco.mj_step(self.model, data, nstep=c.SUBSTEPS)
+        return bool(np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all())
+
+    def observe(self) -> np.ndarray:
+        """The observation [O] without distractors, float64; see observation.ObservationLayout."""
+        sensordata, sensors = self.data.sensordata, self.sensors
+        gripper, velocity = sensordata[sensors.gripper_position], sensordata[sensors.gripper_velocity]
+        parts = [
+            gripper,
+            velocity * c.CONTROL_PERIOD,
+            sensordata[sensors.finger_position],
+            sensordata[sensors.finger_velocity] * c.CONTROL_PERIOD,
+        ]
+        for k in range(1, sensors.num_cubes + 1):
+            position = sensordata[sensors.cube_position(k)]
+            parts += [
+                position,
+                position - gripper,
+                quaternion_to_euler(sensordata[sensors.cube_quaternion(k)]),
+                (sensordata[sensors.cube_velocity(k)] - velocity) * c.CONTROL_PERIOD,
+                sensordata[sensors.cube_angular_velocity(k)] * c.CONTROL_PERIOD,
+            ]
+        return np.concatenate(parts)
+
+
+def quaternion_to_euler(quaternion: np.ndarray) -> np.ndarray:
+    """observation.quaternion_to_euler in numpy: [4] (w, x, y, z) -> [3] rad."""
+    w, x, y, z = quaternion
+    r02 = 2 * (x * z + w * y)
+    r12, r22 = 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)
+    cos_b = np.hypot(r12, r22)
+    b = np.arctan2(r02, cos_b)
+    if cos_b > 1e-6:
+        r01, r00 = 2 * (x * y - w * z), 1 - 2 * (y * y + z * z)
+        return np.array([np.arctan2(-r12, r22), b, np.arctan2(-r01, r00)])
+    r10, r11 = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z)
+    return np.array([0.0, b, np.arctan2(r10, r11)])
+
+
+def place_cubes(
+    rng: np.random.Generator, count: int, centre: Sequence[float], apart_from: Sequence[Sequence[float]] = ()
+) -> np.ndarray:
+    """Positions [count, 2] uniform within ±0.15 m of `centre`, ≥ 0.1 m from it, from each other and from `apart_from`.
+
+    One after the other, each at the first of 512 draws that keeps the distance, or else at the one that keeps the most.
+    """
+    taken = [np.asarray(centre, float), *(np.asarray(p, float) for p in apart_from)]
+    placed = []
+    for _ in range(count):
+        draws = taken[0] + rng.uniform(-c.CUBE_BOX, c.CUBE_BOX, (_DRAWS, 2))
+        spacing = np.linalg.norm(draws[:, None] - np.stack(taken), axis=-1).min(axis=1)
+        enough = spacing >= c.CUBE_SPACING
+        placed.append(draws[np.argmax(enough) if enough.any() else np.argmax(spacing)])
+        taken.append(placed[-1])
+    return np.array(placed).reshape(count, 2)
+
+
+def place_distractors(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Distractor positions [count, 3], out of the arm's reach at cube height."""
+    low, high = zip(c.DISTRACTOR_X, c.DISTRACTOR_Y, strict=True)
+    xy = rng.uniform(low, high, (count, 2))
+    return np.concatenate([xy, np.full((count, 1), c.CUBE_REST_HEIGHT)], axis=1)

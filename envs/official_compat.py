@@ -1,0 +1,61 @@
+"""Makes gymnasium-robotics 1.4.2 run on MuJoCo 3.12 and later. For envs/official.py alone.
+
+The reason: four functions of its `utils/mujoco_utils.py` (set/get_joint_qpos/qvel) ask whether a joint's type, a numpy
+integer, is `in` a tuple of MuJoCo enums. Since MuJoCo 3.12 that is false for equal values, and every Fetch environment
+fails an assertion when it is made. Here they are written anew, with types compared as plain integers.
+
+Remove this file, and the call of `apply` in official.py, when a gymnasium-robotics is out whose Fetch-v4 environments
+can be made without it, and pyproject.toml asks for that version: tests/test_official.py fails when it is time.
+"""
+
+from typing import Any
+
+import mujoco
+import numpy as np
+
+_SIZES = {  # of a joint's part of qpos, and of qvel
+    int(mujoco.mjtJoint.mjJNT_FREE): (7, 6),
+    int(mujoco.mjtJoint.mjJNT_BALL): (4, 3),
+    int(mujoco.mjtJoint.mjJNT_SLIDE): (1, 1),
+    int(mujoco.mjtJoint.mjJNT_HINGE): (1, 1),
+}
+
+
+def apply() -> None:
+    """Puts the four functions into gymnasium_robotics' mujoco_utils; once or often is the same."""
+    from gymnasium_robotics.utils import mujoco_utils
+
+    for function in (set_joint_qpos, set_joint_qvel, get_joint_qpos, get_joint_qvel):
+        setattr(mujoco_utils, function.__name__, function)
+
+
+def _qpos(model: mujoco.MjModel, name: str) -> slice:
+    joint = model.joint(name)
+    start = int(joint.qposadr[0])
+    return slice(start, start + _SIZES[int(joint.type[0])][0])
+
+
+def _qvel(model: mujoco.MjModel, name: str) -> slice:
+    joint = model.joint(name)
+    start = int(joint.dofadr[0])
+    return slice(start, start + _SIZES[int(joint.type[0])][1])
+
+
+def set_joint_qpos(model: mujoco.MjModel, data: mujoco.MjData, name: str, value: Any) -> None:
+    """Sets a joint's part of qpos."""
+    data.qpos[_qpos(model, name)] = value
+
+
+def set_joint_qvel(model: mujoco.MjModel, data: mujoco.MjData, name: str, value: Any) -> None:
+    """Sets a joint's part of qvel."""
+    data.qvel[_qvel(model, name)] = value
+
+
+def get_joint_qpos(model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
+    """A joint's part of qpos."""
+    return data.qpos[_qpos(model, name)].copy()
+
+
+def get_joint_qvel(model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
+    """A joint's part of qvel."""
+    return data.qvel[_qvel(model, name)].copy()

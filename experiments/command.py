@@ -55,7 +55,9 @@ def parser(experiment: Experiment) -> Parser:
     )
     add = result.add_argument
     add("--seeds", default="0-9", metavar="0-9", help="seeds, such as 0-9 or 0,3,5-7 [default: 0-9]")
-    add("--group", metavar="N", help="seeds per process, side by side in one program [default: 10 on the probe, else 1]")
+    add(
+        "--group", metavar="N", help="seeds per process, side by side in one program [default: 10 on the probe, else 1]"
+    )
     add("--out", metavar="DIR", help="folder of cells, table and figure [default: runs/NAME-WORLD]; run again to go on")
     add("--jobs", default="1", metavar="N", help="processes at once, each on its share of the cores [default: 1]")
     add("--devices", default="", metavar="0,1,...", help="GPUs, one process at a time on each")
@@ -105,12 +107,18 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
 
     planned = plan.plan(conditions, seeds, group, out)
     rows = table.build(planned, seeds, out)
-    write_results(experiment, rows, conditions, out, shlex.join(["python", "-m", f"experiments.{experiment.name}", *argv]))
+    write_results(
+        experiment, rows, conditions, out, shlex.join(["python", "-m", f"experiments.{experiment.name}", *argv])
+    )
     if stopped:
         say("stopped; the same command goes on")
         return 128 + stopped
     failed = [o for o in outcomes if not o.ok] or [one for one in planned if table.status(one, out) == "diverged"]
-    return program.fail(f"{len(failed)} cells failed; {out / SUMMARY} names them", program.FAILED) if failed else program.DONE
+    return (
+        program.fail(f"{len(failed)} cells failed; {out / SUMMARY} names them", program.FAILED)
+        if failed
+        else program.DONE
+    )
 
 
 def say(text: str) -> None:
@@ -163,7 +171,9 @@ def _run(
         from experiments import ray_engine
 
         gpus = options.convert("--gpus", own.gpus, float)
-        return ray_engine.run(todo, out, numbers["retries"], own.keep_states, numbers["cpus"], gpus, own.ray_address, say)
+        return ray_engine.run(
+            todo, out, numbers["retries"], own.keep_states, numbers["cpus"], gpus, own.ray_address, say
+        )
     from experiments import runner
 
     devices = [device.strip() for device in own.devices.split(",") if device.strip()]

@@ -24,7 +24,9 @@ ALGORITHMS = ("curious", "muvfa")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The numbers of distractors."""
-    parser.add_argument("--distractors", default="0,4,7", metavar="0,4,7", help="numbers of distractors [default: 0,4,7]")
+    parser.add_argument(
+        "--distractors", default="0,4,7", metavar="0,4,7", help="numbers of distractors [default: 0,4,7]"
+    )
 
 
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:

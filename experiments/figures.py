@@ -57,7 +57,9 @@ def band(values: np.ndarray, kind: str) -> np.ndarray:
     return deviation if kind == "std" else deviation / np.sqrt(np.maximum(seen, 1))
 
 
-def line(ax: Any, rows: Sequence[Row], key: str, label: str, look: int, kind: str = "sem", absolute: bool = False) -> None:
+def line(
+    ax: Any, rows: Sequence[Row], key: str, label: str, look: int, kind: str = "sem", absolute: bool = False
+) -> None:
     """Mean over seeds ± band of one metric against training episodes."""
     episodes, values = series(rows, key)
     values = np.abs(values) if absolute else values
@@ -102,7 +104,9 @@ def dots(ax: Any, a: Sequence[Row], b: Sequence[Row], height: float = 1.06, look
     """Marks where `a` is larger than `b`; returns the episodes."""
     where = significant(a, b)
     if where.size:
-        ax.plot(where, np.full(where.size, height), ".", color=COLOURS[look % len(COLOURS)], markersize=5, clip_on=False)
+        ax.plot(
+            where, np.full(where.size, height), ".", color=COLOURS[look % len(COLOURS)], markersize=5, clip_on=False
+        )
     return where
 
 

@@ -12,12 +12,14 @@ from curious_jax.evaluation import wilson
 from experiments import statistics
 from experiments.figures import NAMES, SUCCESS
 from experiments.grid import Condition
-from experiments.table import DONE, STATUS, Row, finished, select
+from experiments.table import DONE, REASON, STATUS, Row, finished, select
 
 MASTERED = 0.9  # a seed that ends at this mean success or more counts as having learned
 
 
-def per_seed(table: Sequence[Row], labels: Mapping[str, Any], measure: Callable[..., float], key: str = SUCCESS) -> dict[int, float]:
+def per_seed(
+    table: Sequence[Row], labels: Mapping[str, Any], measure: Callable[..., float], key: str = SUCCESS
+) -> dict[int, float]:
     """{seed: measure(episodes, values)} over the finished seeds of a condition."""
     found = {}
     for seed in sorted({row["seed"] for row in finished(select(table, **labels))}):
@@ -109,9 +111,10 @@ def states(table: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
     lines = []
     for condition in conditions:
         rows = [row for row in table if all(row.get(k) == v for k, v in condition.labels.items())]
-        for state in dict.fromkeys(row[STATUS] for row in rows if row[STATUS] != DONE):
-            seeds = sorted({row["seed"] for row in rows if row[STATUS] == state})
-            lines.append(f"- {title(condition.labels)}: seeds {', '.join(map(str, seeds))} **{state}**")
+        for state, reason in dict.fromkeys((r[STATUS], r.get(REASON, "")) for r in rows if r[STATUS] != DONE):
+            seeds = sorted({r["seed"] for r in rows if (r[STATUS], r.get(REASON, "")) == (state, reason)})
+            why = f" ({reason})" if reason else ""
+            lines.append(f"- {title(condition.labels)}: seeds {', '.join(map(str, seeds))} **{state}**{why}")
     return lines
 
 
@@ -138,7 +141,9 @@ def results(table: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
     return lines
 
 
-def document(heading: str, command: str, table: Sequence[Row], conditions: Sequence[Condition], findings: Sequence[str]) -> str:
+def document(
+    heading: str, command: str, table: Sequence[Row], conditions: Sequence[Condition], findings: Sequence[str]
+) -> str:
     """The whole of summary.md."""
     open_cells = states(table, conditions)
     parts = [

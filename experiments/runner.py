@@ -92,7 +92,9 @@ def run(
             cores, environment = place = places.get()
             try:
                 say(f"{cell}: begins")
-                outcome = cells.run(cell, out, retries, keep_states, say, environment, cores, stop.watch, lambda: bool(stop.requested))
+                outcome = cells.run(
+                    cell, out, retries, keep_states, say, environment, cores, stop.watch, lambda: bool(stop.requested)
+                )
                 say(describe(outcome))
                 return outcome
             finally:

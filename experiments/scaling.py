@@ -1,7 +1,7 @@
 """Many modules (CURIOUS, "scaling"): ten that can be learned, CURIOUS.
 
-    python -m experiments.scaling --seeds 0-2 --out DIR
-    python -m experiments.scaling --seeds 0-9 --world point --out DIR
+python -m experiments.scaling --seeds 0-2 --out DIR
+python -m experiments.scaling --seeds 0-9 --world point --out DIR
 """
 
 import sys

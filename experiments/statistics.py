@@ -14,6 +14,7 @@ RECOVERED = 0.95  # share of the former level that counts as regained
 SUSTAINED = 2  # evaluations in a row that must show it
 FORMER = 3  # evaluations before the perturbation whose mean is the former level
 RESAMPLES = 9_999
+EXACT = 50  # values on a side up to which the test is exact
 
 
 class Comparison(NamedTuple):
@@ -50,13 +51,18 @@ def area_under_curve(episodes: Sequence[float], values: Sequence[float]) -> floa
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> Comparison:
     """Is `a` larger than `b`? One-tailed; infinite values (never recovered) rank as the largest.
 
+    Exact without ties and with at most EXACT values on each side, else by the normal approximation (ties corrected).
+
     Raises:
       ValueError: when either is empty or holds NaN.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if not first.size or not second.size or np.isnan(first).any() or np.isnan(second).any():
         raise ValueError("a comparison needs at least one value on each side and no NaN")
-    result = stats.mannwhitneyu(_ranked(first, second), _ranked(second, first), alternative="greater", method="auto")
+    ranked = _ranked(first, second), _ranked(second, first)
+    tied = np.unique(np.concatenate(ranked)).size < first.size + second.size
+    method = "asymptotic" if tied or max(first.size, second.size) > EXACT else "exact"
+    result = stats.mannwhitneyu(*ranked, alternative="greater", method=method)
     larger = float(result.statistic) / (first.size * second.size)
     return Comparison(float(result.statistic), float(result.pvalue), larger, 2.0 * larger - 1.0)
 
@@ -71,9 +77,7 @@ def iqm(values: Sequence[float] | np.ndarray, axis: int = -1) -> np.ndarray:
     return stats.trim_mean(np.asarray(values, float), 0.25, axis=axis)
 
 
-def bootstrap(
-    values: Sequence[float], statistic: Callable[..., np.ndarray] = np.mean, seed: int = 0
-) -> Interval:
+def bootstrap(values: Sequence[float], statistic: Callable[..., np.ndarray] = np.mean, seed: int = 0) -> Interval:
     """95 % percentile bootstrap over seeds; a single value is its own interval.
 
     Args:

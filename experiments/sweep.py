@@ -1,8 +1,8 @@
 """Any grid of trainings: every option may list values, separated by commas (module lists by semicolons).
 
-    python -m experiments.sweep --algorithm curious,muvfa --set curriculum.epsilon=0.2,0.4 --seeds 0-99 --out DIR
-    python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4 --shard 3/10 --out DIR
-    python -m experiments.sweep --algorithm curious,muvfa --engine ray --gpus 1 --out DIR
+python -m experiments.sweep --algorithm curious,muvfa --set curriculum.epsilon=0.2,0.4 --seeds 0-99 --out DIR
+python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4 --shard 3/10 --out DIR
+python -m experiments.sweep --algorithm curious,muvfa --engine ray --gpus 1 --out DIR
 """
 
 import argparse

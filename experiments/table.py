@@ -15,6 +15,7 @@ Row = dict[str, Any]
 KEPT = ("eval/", "competence/", "learning_progress/", "p_module/", "nan_episodes")  # of a run's metrics
 COUNTERS = ("episodes", "env_steps", "updates")
 STATUS = "status"  # done, diverged, failed, unfinished or missing: the state of the row's cell
+REASON = "reason"  # why a cell failed; a column only where one did
 TIME = "wall_s"  # the one column that differs between two runs of the same thing
 DONE = "done"
 
@@ -39,6 +40,8 @@ def build(planned: Sequence[Planned], seeds: Iterable[int], out: Path) -> list[R
         found = found if one.stage is not Stage.MISSING else []  # what a later try begins anew
         for seed in sorted(wanted.intersection(one.cell.seeds)):
             head = {**one.cell.condition.labels, "seed": seed, STATUS: state}
+            if state == "failed":
+                head[REASON] = cells.failure(folder)
             own = [row for row in found if row.get("seed", one.cell.first) == seed]
             table += [{**head, **_kept(row)} for row in own] or [head]
     return table

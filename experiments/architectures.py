@@ -53,8 +53,8 @@ def findings(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
     verdict = "**appears**" if highest <= FLAT_CEILING else "**does not appear**"
     return [
         claim.words(),
-        f"- HER, with one flat goal, stays at 0 (mean success at most {FLAT_CEILING:g} at every evaluation): {verdict}; "
-        f"the highest mean over seeds is {highest:.3f}, the highest of any seed {np.nanmax(flat):.3f}.",
+        f"- HER, with one flat goal, stays at 0 (mean success at most {FLAT_CEILING:g} at every evaluation): "
+        f"{verdict}; the highest mean over seeds is {highest:.3f}, the highest of any seed {np.nanmax(flat):.3f}.",
     ]
 
 

@@ -77,7 +77,10 @@ def parser(experiment: Experiment) -> Parser:
 def main(experiment: Experiment, argv: Sequence[str] | None = None) -> int:
     """The program; its exit status: 0 all done, 1 some cells failed, 2 bad input, 130 or 143 interrupted."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    return program.run(lambda: _main(experiment, arguments))
+    try:
+        return program.run(lambda: _main(experiment, arguments))
+    except OSError as error:  # a full disk, a folder taken away
+        return program.fail(f"{error.filename or '--out'}: {error.strerror or error}", program.FAILED)
 
 
 def _main(experiment: Experiment, argv: Sequence[str]) -> int:
@@ -92,6 +95,10 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
     index, number = grid.parse_shard(own.shard)
     if own.engine not in ENGINES:
         raise ConfigError(f"--engine {own.engine}: must be one of {', '.join(ENGINES)}")
+    if own.engine == "ray":
+        from experiments import ray_engine
+
+        ray_engine.load()
     grid.check(conditions, seeds, group)
     out = Path(own.out or f"runs/{experiment.name}-{world}")
     _claim(out, conditions)
@@ -100,8 +107,8 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
     if own.retry_diverged and plan.retry_diverged(planned, out):
         planned = plan.plan(conditions, seeds, 1, out)
     mine = grid.shard([one.cell for one in planned], index, number)
-    open_cells = {one.cell for one in planned if one.stage in (Stage.MISSING, Stage.STARTED)}
-    todo = [] if own.report_only else [cell for cell in mine if cell in open_cells]
+    open_cells = {str(one.cell) for one in planned if one.stage in (Stage.MISSING, Stage.STARTED)}
+    todo = [] if own.report_only else [cell for cell in mine if str(cell) in open_cells]
     say(f"{len(planned)} cells in {out}, {len(todo)} to run here")
     outcomes, stopped = _run(own, numbers, todo, out)
 

@@ -40,7 +40,7 @@ def run(
     Raises:
       ConfigError: when Ray is not installed, or its cluster cannot be reached.
     """
-    ray = _ray(address)
+    ray = _connected(address)
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=LOST)(work)
     names = {task.remote(cell, str(out.absolute()), retries, keep_states, path): cell for cell in todo}
@@ -68,12 +68,22 @@ def _result(ray: Any, reference: Any, cell: Cell) -> Outcome:
         return Outcome(str(cell), False, reason=" ".join(str(error).split())[:300])
 
 
-def _ray(address: str | None) -> Any:
-    """Ray, connected."""
+def load() -> Any:
+    """Ray's module.
+
+    Raises:
+      ConfigError: when it is not installed.
+    """
     try:
         import ray
     except ImportError:
         raise ConfigError('--engine ray: needs Ray; pip install "curious_jax[ray]"') from None
+    return ray
+
+
+def _connected(address: str | None) -> Any:
+    """Ray, connected."""
+    ray = load()
     try:
         ray.init(address=address or "local", include_dashboard=False, log_to_driver=False, configure_logging=False)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -138,7 +138,7 @@ BAD = [
     ("distractors", ["--modules", "reach,fly"], "unknown module 'fly'"),
     ("distractors", ["--out"], "--out: expected one argument"),
     ("perturbation", ["--perturb-cube", "7"], "--perturb-cube 7: must be at most"),
-    ("sweep", ["--set", "curriculum.epsilon=0.2,2"], "--epsilon 2.0: must be between 0 and 1"),
+    ("sweep", ["--modules", "reach", "--set", "curriculum.epsilon=0.2,2"], "--epsilon 2.0: must be between 0 and 1"),
     ("sweep", ["--set", "epsilon=0.2,0.3"], "no such setting; write curriculum.epsilon=VALUE"),
     ("sweep", ["--seed", "1,2"], "--seed: use --seeds 0-9 here"),
     ("sweep", ["--hidden-size", "8,"], "--hidden-size '8,': must be values separated by commas"),

@@ -120,12 +120,11 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
     if stopped:
         say("stopped; the same command goes on")
         return 128 + stopped
-    failed = [o for o in outcomes if not o.ok] or [one for one in planned if table.status(one, out) == "diverged"]
-    return (
-        program.fail(f"{len(failed)} cells failed; {out / SUMMARY} names them", program.FAILED)
-        if failed
-        else program.DONE
-    )
+    failed = {outcome.cell for outcome in outcomes if not outcome.ok}
+    failed |= {str(one.cell) for one in planned if one.stage is Stage.DIVERGED}
+    if failed:
+        return program.fail(f"{len(failed)} cells failed; {out / SUMMARY} names them", program.FAILED)
+    return program.DONE
 
 
 def say(text: str) -> None:

@@ -48,10 +48,10 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
         ax.set_xlim(left=0)
         ax.set_title(f"seed {seeds[0]}" if part is one and seeds else f"{len(seeds)} seeds, mean ± std", fontsize=10)
     figures.legend(axes[0])
-    parts = [select(rows, replay=name) for name in REPLAYS]
-    for look, (name, part) in enumerate(zip(REPLAYS, parts, strict=True)):
+    parts = {name: select(rows, replay=name) for name in REPLAYS}
+    for look, (name, part) in enumerate(parts.items()):
         figures.line(axes[4], part, figures.SUCCESS, TITLES[name], look, "sem")
-    figures.dots(axes[4], *parts)
+    figures.dots(axes[4], parts["lp"], parts["uniform"])
     figures.success_axes(axes[4], "selection by LP; mean ± s.e.m.; dots: p < 0.01")
     figures.legend(axes[4])
     figures.save(made, path)

@@ -40,8 +40,8 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
     for name, part in parts.items():
         figures.line(left, part, figures.SUCCESS, figures.NAMES[name], figures.LOOK[name], "std")
     left.axvline(at, color="black", linestyle="--", linewidth=1)
-    after = [[row for row in part if row["episodes"] >= at] for part in parts.values()]
-    figures.dots(left, *after)
+    after = {name: [row for row in part if row["episodes"] >= at] for name, part in parts.items()}
+    figures.dots(left, after["curious"], after["muvfa"])
     figures.success_axes(left, "mean ± std over seeds; dots: CURIOUS above M-UVFA, p < 0.01")
     figures.legend(left, loc="lower right")
     _draw_recovery(right, {name: recoveries(rows, name, at) for name in ALGORITHMS})
@@ -55,8 +55,8 @@ def _draw_recovery(ax: Any, found: dict[str, list[float]]) -> None:
     for place, (name, values) in enumerate(found.items()):
         look = figures.LOOK[name]
         heights = [v if np.isfinite(v) else top for v in values]
-        spread = np.linspace(-0.15, 0.15, len(values)) if values else []
-        ax.plot(place + np.asarray(spread), heights, figures.MARKERS[look], color=figures.COLOURS[look], markersize=5)
+        spread = np.linspace(-0.15, 0.15, len(values))
+        ax.plot(place + spread, heights, figures.MARKERS[look], color=figures.COLOURS[look], markersize=5)
         if values:
             ax.hlines(min(np.median(values), top), place - 0.25, place + 0.25, color=figures.COLOURS[look])
     if any(np.isinf(v) for values in found.values() for v in values):

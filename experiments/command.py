@@ -114,9 +114,9 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
 
     planned = plan.plan(conditions, seeds, group, out)
     rows = table.build(planned, seeds, out)
-    write_results(
-        experiment, rows, conditions, out, shlex.join(["python", "-m", f"experiments.{experiment.name}", *argv])
-    )
+    shown = [text for text in argv if text != "--report-only"]
+    command = shlex.join(["python", "-m", f"experiments.{experiment.name}", *shown])
+    write_results(experiment, rows, conditions, out, command)
     if stopped:
         say("stopped; the same command goes on")
         return 128 + stopped

@@ -57,8 +57,8 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
             figures.line(ax, part, figures.SUCCESS, figures.NAMES[name], figures.LOOK[name], "sem")
         figures.dots(ax, parts["curious"], parts["muvfa"])
         figures.success_axes(ax, f"{number} distracting modules")
-    figures.legend(axes[0], loc="upper left")
-    made.suptitle("mean ± s.e.m. over seeds; dots: CURIOUS above M-UVFA, p < 0.01", fontsize=10)
+    figures.legend(axes[0], loc="lower right")
+    made.suptitle("mean ± s.e.m. over seeds; dots: CURIOUS above M-UVFA, p < 0.01", fontsize=9)
     figures.save(made, path)
 
 

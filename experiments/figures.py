@@ -21,7 +21,7 @@ SUCCESS = "eval/success"
 LEAST = 3  # seeds on each side that a dot needs
 
 
-def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.6, 3.6)) -> tuple[Any, list[Any]]:
+def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.8, 3.6)) -> tuple[Any, list[Any]]:
     """(figure, its axes), without a display."""
     from matplotlib.figure import Figure
 

@@ -1,7 +1,8 @@
-"""A probe world: a point that reaches, and carries an object, in a square; learns in seconds.
+"""A probe world: a point that reaches, and moves objects, in a square; learns in seconds.
 
-Modules: `reach` (easy), `push`, `push2`, ... (hard: the point must find an object, hold it with its third
-action and carry it), distractors (impossible: objects that nothing touches), and registered ones of one's own.
+Modules: `reach` (easy), `drag`, `drag2`, ... (harder: the point must find an object, which then clings to it, and take
+it along), `push`, `push2`, ... (hard: it must hold the object with its third action, too), distractors (impossible:
+objects that nothing touches), and registered ones of one's own. Object k is dragged or pushed, never both.
 It exists to test a learner quickly, so it also counts how often its step function is traced.
 
 The defaults master both within 3,000 to 4,000 episodes, in half a minute; small fast networks in seconds
@@ -23,6 +24,7 @@ ARENA = 0.5  # the square is [-ARENA, ARENA]²
 START = 0.3  # objects start in the square [-START, START]², a few steps from the point
 STEP = 0.1  # displacement at full action
 HOLD = 0.15  # the point holds an object closer than this
+CLING = 0.2  # an object to drag clings to the point closer than this
 TOLERANCE = 0.1  # closer than this is solved
 DISTRACTOR_STEP = 0.01  # standard deviation of a distractor's step
 
@@ -83,6 +85,7 @@ class PointEnv:
 
     layout: PointLayout
     modules: ModuleTable
+    clinging: tuple[bool, ...] = ()  # [K], the objects that need no holding
     traces: TraceCount = field(default_factory=TraceCount)
     episode_length: int = 20
     action_size: int = 3
@@ -108,13 +111,17 @@ class PointEnv:
         return self._observe(jnp.zeros(2), objects, distractors, key)
 
     def step(self, state: PointState, action: jax.Array) -> PointState:
-        """Moves the point by STEP·action[:2]; objects within HOLD move with it while action[2] > 0."""
+        """Moves the point by STEP·action[:2], with it pushed objects within HOLD while action[2] > 0, and dragged
+        ones within CLING."""
         self.traces.step += 1
         key_walk, key = jax.random.split(state.key)
         action = jnp.clip(action, -1.0, 1.0)
         position = jnp.clip(state.position + STEP * action[:2], -ARENA, ARENA)
-        near = jnp.linalg.norm(state.objects - state.position, axis=1) < HOLD
-        held = (near & (action[2] > 0))[:, None]
+        distance = jnp.linalg.norm(state.objects - state.position, axis=1)
+        held = (distance < HOLD) & (action[2] > 0)
+        if any(self.clinging):
+            held = jnp.where(jnp.array(self.clinging), distance < CLING, held)
+        held = held[:, None]
         objects = jnp.where(held, state.objects + position - state.position, state.objects)
         walk = DISTRACTOR_STEP * jax.random.normal(key_walk, state.distractors.shape)
         return self._observe(position, objects, state.distractors + walk, key)
@@ -129,39 +136,46 @@ def create(names: Sequence[str], num_distractors: int = 0) -> PointEnv:
     """The probe with these modules.
 
     Raises:
-      ValueError: on a module it does not have.
+      ValueError: on a module it does not have, or an object both dragged and pushed.
     """
     own = registered()
-    numbers = [own[name].cubes if name in own else _object_number(name) for name in names]
-    layout = PointLayout(max([1, *numbers]), num_distractors)
+    places = [("", own[name].cubes) if name in own else _parse(name) for name in names]
+    layout = PointLayout(max([1, *(number for _, number in places)]), num_distractors)
+    for number in range(1, layout.num_cubes + 1):
+        if {("drag", number), ("push", number)} <= set(places):
+            raise ValueError(
+                f"--modules: object {number} is dragged and pushed; number them apart, such as drag{number + 1}"
+            )
     modules = [own[name].build(layout) if name in own else _module(name, layout) for name in names]
     modules += [_at(f"distractor{k}", layout.distractor_position(k), False) for k in range(1, num_distractors + 1)]
-    return PointEnv(layout, ModuleTable(tuple(modules)))
+    clinging = tuple(("drag", number) in places for number in range(1, layout.num_cubes + 1))
+    return PointEnv(layout, ModuleTable(tuple(modules)), clinging)
 
 
-def _object_number(name: str) -> int:
-    """reach -> 0, push -> 1, push2 -> 2."""
-    match = re.fullmatch(r"reach|push([1-9]\d?)?", name)
+def _parse(name: str) -> tuple[str, int]:
+    """reach -> (reach, 0), push -> (push, 1), drag2 -> (drag, 2)."""
+    match = re.fullmatch(r"(reach)|(drag|push)([1-9]\d?)?", name)
     if not match:
         own = "".join(f", {n}" for n in registered())
-        forms = f"reach, push, pushK (such as push2){own}"
+        forms = f"reach, push, drag, pushK, dragK (such as push2){own}"
         raise ValueError(f"--modules: unknown module {name!r} in --world point; use {forms}")
-    return 0 if name == "reach" else int(match.group(1) or 1)
+    return ("reach", 0) if match[1] else (match[2], int(match[3] or 1))
 
 
 def _module(name: str, layout: PointLayout) -> Module:
-    number = _object_number(name)
+    kind, number = _parse(name)
     if number == 0:
         return _at(name, layout.gripper_position, True)
-    return _at("push" if number == 1 else name, layout.cube_position(number), True)
+    reach = START if kind == "drag" else ARENA  # where an object observed off its place can still be brought
+    return _at(kind if number == 1 else name, layout.cube_position(number), True, reach)
 
 
-def _at(name: str, position: slice, achievable: bool) -> Module:
+def _at(name: str, position: slice, achievable: bool, reach: float = ARENA) -> Module:
     return Module(
         name=name,
         goal_size=2,
         outcome=lambda obs: obs[position],
-        sample_goal=lambda key: jax.random.uniform(key, (2,), minval=-ARENA, maxval=ARENA),
+        sample_goal=lambda key: jax.random.uniform(key, (2,), minval=-reach, maxval=reach),
         solved=lambda obs, goal: distance_solved(obs[position], goal, TOLERANCE),
         achievable=achievable,
     )

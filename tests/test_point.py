@@ -42,6 +42,23 @@ def test_an_object_is_carried_when_near_and_held(env, distance, hand, carried):
     np.testing.assert_allclose(obs[4:6], obs[2:4] - obs[:2], atol=1e-6)  # relative to the point
 
 
+def test_a_dragged_object_clings_without_being_held():
+    env = point.create(("push", "drag2"))
+    state = env.reset(jax.random.key(0)).replace(position=jnp.zeros(2), objects=jnp.array([[0.1, 0.0], [0.1, 0.16]]))
+    obs = env.step(state, jnp.array([0.0, 1.0, -1.0])).obs
+    np.testing.assert_allclose(obs[2:4], [0.1, 0.0], atol=1e-6)  # let go
+    np.testing.assert_allclose(obs[6:8], [0.1, 0.26], atol=1e-6)  # from 0.19 away
+    far = state.replace(objects=jnp.array([[0.1, 0.0], [0.1, 0.18]]))  # 0.206 away
+    np.testing.assert_allclose(env.step(far, jnp.array([0.0, 1.0, 1.0])).obs[6:8], [0.1, 0.18], atol=1e-6)
+    goals = jax.vmap(lambda key: env.modules.sample_goal(key, 1))(jax.random.split(jax.random.key(0), 200))
+    assert np.abs(goals[:, 2:]).max() <= point.START
+
+
+def test_an_object_is_not_dragged_and_pushed():
+    with pytest.raises(ValueError, match="--modules: object 2 is dragged and pushed; .* such as drag3"):
+        point.create(("push2", "reach", "drag2"))
+
+
 def test_objects_start_near_distractors_out_of_reach(env):
     obs = np.asarray(jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 500)).obs)
     assert (obs[:, :2] == 0).all()

@@ -1,0 +1,111 @@
+"""Any grid of trainings: every option may list values, separated by commas (module lists by semicolons).
+
+python -m experiments.sweep --algorithm curious,muvfa --set curriculum.epsilon=0.2,0.4 --seeds 0-99 --out DIR
+python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4 --shard 3/10 --out DIR
+python -m experiments.sweep --algorithm curious,muvfa --engine ray --gpus 1 --out DIR
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from curious_jax import options, train
+from curious_jax.errors import ConfigError
+from experiments import figures, report
+from experiments.command import OWN, Experiment, main
+from experiments.grid import Condition
+from experiments.table import Row, select
+
+AXES = "axes"  # key under which `settings` keeps the values of each axis
+SINGLE = ("world", "preset", "config", "out", "resume")  # one value each
+PANEL = 6  # lines per panel
+
+
+def read(rest: Sequence[str]) -> dict[str, Any]:
+    """Flat settings, and under AXES those that have several values: {name: [value, ...]}.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    given = train.parser().read(rest)
+    if given.get("resume") is not None:
+        raise ConfigError("--resume: the same command with the same --out goes on; leave it out")
+    for name, instead in OWN.items():
+        if given.get(name) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')}: use {instead} here")
+    fields = {name: value for name, value in given.items() if name not in ("set", "config", "out", "resume")}
+    choices: list[list[dict[str, Any]]] = []
+    for name, value in fields.items():
+        choices.append([{name: one} for one in _values(name, value)])
+    for text in given["set"]:
+        path, _, value = text.partition("=")
+        choices.append([{"set": [f"{path}={one}"]} for one in _values(path.rpartition(".")[2], value)])
+    variants = [options.settings(_joined(given, chosen)) for chosen in itertools.product(*choices)]
+    common = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
+    return {**common, AXES: [{k: v for k, v in one.items() if k not in common} for one in variants]}
+
+
+def _values(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, str) or name in SINGLE:
+        return [value]
+    parts = [part.strip() for part in value.split(";" if name == "modules" else ",")]
+    if not all(parts):
+        raise ConfigError(f"--{name.replace('_', '-')} '{value}': must be values separated by commas")
+    return parts
+
+
+def _joined(given: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One variant as train's parser would have read it."""
+    one: dict[str, Any] = {"set": [], "config": given.get("config")}
+    for choice in chosen:
+        one["set"] = one["set"] + choice.get("set", [])
+        one |= {name: value for name, value in choice.items() if name != "set"}
+    return one
+
+
+def conditions(own: argparse.Namespace, settings: dict[str, Any]) -> list[Condition]:
+    """The product of all axes."""
+    common = {name: value for name, value in settings.items() if name != AXES}
+    found = []
+    for axis in settings[AXES]:
+        labels = {name: "+".join(v) if isinstance(v, tuple) else v for name, v in axis.items()}
+        found.append(Condition(labels or {"algorithm": common.get("algorithm", "curious")}, {**common, **axis}))
+    return found
+
+
+def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> None:
+    """Mean success ± s.e.m., at most PANEL conditions to a panel."""
+    parts = [conditions[i : i + PANEL] for i in range(0, len(conditions), PANEL)]
+    made, axes = figures.figure(len(parts), size=(5.2, 4.0))
+    for ax, part in zip(axes, parts, strict=True):
+        for look, condition in enumerate(part):
+            figures.line(ax, select(rows, **condition.labels), figures.SUCCESS, report.title(condition.labels), look)
+        figures.success_axes(ax, "mean ± s.e.m. over seeds")
+        figures.legend(ax, loc="upper left")
+    figures.save(made, path)
+
+
+def findings(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
+    """The best condition so far; a sweep declares no claim."""
+    areas = {report.title(c.labels): report.area(rows, **c.labels) for c in conditions}
+    means = {name: sum(values) / len(values) for name, values in areas.items() if values}
+    if not means:
+        return ["- No seed has finished yet."]
+    best = max(means, key=lambda name: means[name])
+    return [f"- Largest mean area under the curve: {best} ({means[best]:.3f}). A sweep tests no claim."]
+
+
+EXPERIMENT = Experiment(
+    name="sweep",
+    heading="Sweep",
+    conditions=conditions,
+    draw=draw,
+    findings=findings,
+    settings=read,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(EXPERIMENT))

@@ -106,7 +106,7 @@ def _pretrained(run: Path) -> Path:
     Raises:
       ConfigError: when there is no such policy; it names those there are, or says where they are to be had.
     """
-    if run.is_dir() or run.is_absolute() or len(run.parts) != 2 or run.parts[0] != PRETRAINED:
+    if os.path.isdir(run) or run.is_absolute() or len(run.parts) != 2 or run.parts[0] != PRETRAINED:
         return run
     shelf = Path(curious_jax.__file__).parent.parent / PRETRAINED
     if (shelf / run.name).is_dir():

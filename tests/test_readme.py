@@ -17,7 +17,7 @@ from curious_jax import options
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "notebooks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [README, *sorted(ROOT.glob("[a-z]*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 # Options that make a run of the arm a matter of seconds; the last of an option's values counts.
 TINY = (
@@ -53,8 +53,8 @@ def code(path):
     text = path.read_text()
     fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    blocks = "\n".join([*fenced, *re.findall(r"^    (\S.*)$", text, re.MULTILINE)]).replace("\\\n", " ")
-    spans = re.findall(r"`([^`]+)`", re.sub(r"^    \S.*$", "", text, flags=re.MULTILINE))
+    blocks = "\n".join([*fenced, *re.findall(r"^ {4,}(\S.*)$", text, re.MULTILINE)]).replace("\\\n", " ")
+    spans = re.findall(r"`([^`]+)`", re.sub(r"^ {4,}\S.*$", "", text, flags=re.MULTILINE))
     return [" ".join(piece.split()) for piece in [*blocks.splitlines(), *spans]]
 
 

@@ -60,7 +60,8 @@ def code(path):
 
 def python_commands(path):
     """The `python -m ...` commands of a page; in README's table an option alone is one of train's."""
-    found = [c for c in code(path) if c.startswith("python -m ")]
+    found = [re.sub(r"^(\.venv/bin/)?python3? -m ", "python -m ", c) for c in code(path)]
+    found = [c for c in found if c.startswith("python -m ")]
     if path == README:
         rows = [line for line in path.read_text().splitlines() if line.startswith("| ") and "`--" in line]
         lone = [span for row in rows for span in re.findall(r"`(--[^`]+)`", row.split(" | ")[1]) if " " in span]

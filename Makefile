@@ -3,12 +3,13 @@
 #   make test        the fast tests
 #   make check       what CI runs: format, lint, types, fast tests
 #   make check-slow  the long tests
+#   make docs        the documentation site, in site/; warnings are errors
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_TESTS := $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check check-slow format lint types install clean
+.PHONY: demo test check check-slow docs format lint types install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
@@ -22,6 +23,9 @@ check: lint types test
 
 check-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -51,8 +55,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,warp]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,docs,notebooks,warp]'
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

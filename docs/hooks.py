@@ -1,0 +1,101 @@
+"""What MkDocs does to a page before rendering it: tables made from the program, and links to files of the repository.
+
+A page asks for a table by a comment, `<!-- table: settings -->`; so what it shows is what the program does.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable
+from typing import Any
+
+from curious_jax import config as configs
+from curious_jax import options
+from curious_jax.settings import option_name
+
+_TABLE = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)
+_LINK = re.compile(r"(?<=\]\()(\.\./[^)\s#]+)")
+_PRESETS = tuple(configs.PRESET_SETTINGS)
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+    """MkDocs' hook: the page's text as it is to be rendered."""
+    return repository_links(with_tables(markdown), page.file.src_uri, config.repo_url)
+
+
+def with_tables(markdown: str) -> str:
+    """Puts each table where its comment stands.
+
+    Raises:
+      KeyError: on the name of no table.
+    """
+    return _TABLE.sub(lambda match: TABLES[match[1]](), markdown)
+
+
+def repository_links(markdown: str, page: str, repository: str) -> str:
+    """Sends relative links that leave docs/ to the repository, so that they work on the site as on GitHub.
+
+    Args:
+      page: the page's path within docs/, with forward slashes.
+      repository: the address of the repository.
+    """
+
+    def absolute(match: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), match[1]))
+        inside = path.startswith("docs/")
+        return match[1] if inside else f"{repository.rstrip('/')}/blob/main/{path}"
+
+    return _LINK.sub(absolute, markdown)
+
+
+def settings_table() -> str:
+    """Every setting by group: its flag, default per preset, source and help."""
+    default = {preset: configs.make_config(preset=preset) for preset in _PRESETS}
+    parts = []
+    titles = {group: str(group) for group in configs.GROUPS} | options.GROUP_TITLES
+    for group in (None, *configs.GROUPS):
+        title, rows = titles[group], []
+        for name, (place, field) in configs.fields_by_name().items():
+            if place != group:
+                continue
+            values = [options.show(getattr(getattr(c, group) if group else c, name)) for c in default.values()]
+            help_text, choices = field.metadata["help"], field.metadata.get("choices") or ()
+            if not all(choice in help_text for choice in choices):
+                help_text += f" ({', '.join(choices)})"
+            rows.append([f"`{option_name(name)}`", *values, field.metadata["source"], help_text])
+        columns = ["option", *_PRESETS, "source", "what it is"]
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_table(columns, rows)}")
+    return "\n\n".join(parts)
+
+
+def presets_table() -> str:
+    """What the presets set, and nothing else."""
+    names = list(dict.fromkeys(name for preset in configs.PRESET_SETTINGS.values() for name in preset))
+    configurations = [configs.make_config(preset=preset) for preset in _PRESETS]
+    table = configs.fields_by_name()
+    rows = [
+        [f"`{option_name(n)}`", *(options.show(getattr(getattr(c, str(table[n][0])), n)) for c in configurations)]
+        for n in names
+    ]
+    return _table(["option", *_PRESETS], rows)
+
+
+def algorithms_table() -> str:
+    """The named algorithms as settings."""
+    names = list(configs.ALGORITHM_SETTINGS["curious"])
+    rows = [
+        [f"`{name}`", *(f"`{settings[n]}`" for n in names)] for name, settings in configs.ALGORITHM_SETTINGS.items()
+    ]
+    return _table(["`--algorithm`", *(f"`{option_name(n)}`" for n in names)], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "presets": presets_table,
+    "algorithms": algorithms_table,
+}
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

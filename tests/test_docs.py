@@ -1,0 +1,241 @@
+"""Documentation: what it says of the program is what the program does, and the site builds without a warning."""
+
+import importlib.util
+import os
+import pkgutil
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from curious_jax import config as configs
+from curious_jax import curriculum, options, replay
+from curious_jax.settings import option_name
+from envs import modules as env_modules
+from envs.fetch import constants
+from envs.fetch.observation import ObservationLayout
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+def page(name):
+    return (DOCS / name).read_text()
+
+
+def code_blocks(text, language="python"):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def table_rows(text):
+    """The cells of every table row of a page."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def load_hooks():
+    spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    return hooks
+
+
+# The site.
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    quiet = dict(os.environ, NO_MKDOCS_2_WARNING="1")  # Material's advertisement of its successor
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=quiet)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    assert "--num-envs" in (tmp_path / "site" / "settings" / "index.html").read_text()
+    assert not list((tmp_path / "site").rglob("checkpoints"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_links_between_files_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#\s]+)", path.read_text()):
+        if not target.startswith("http"):
+            assert (path.parent / target).exists(), target
+
+
+def test_every_page_is_in_the_navigation():
+    text = (ROOT / "mkdocs.yml").read_text()
+    listed = {name for name in re.findall(r"^  - [^:]+: (\S+\.md)$", text, re.MULTILINE)}
+    assert {p.name for p in PAGES} <= listed
+    assert all((DOCS / name).is_file() for name in listed)
+
+
+def test_relative_links_out_of_docs_go_to_the_repository():
+    hooks = load_hooks()
+    text = "[a](../README.md) [b](../../README.md#x) [c](faq.md) [d](../performance.md)"
+    assert hooks.repository_links(text, "results/README.md", "https://host/repo/") == (
+        "[a](../README.md) [b](https://host/repo/blob/main/README.md#x) [c](faq.md) [d](../performance.md)"
+    )
+    assert hooks.repository_links("[a](../README.md)", "index.md", "https://host/repo") == (
+        "[a](https://host/repo/blob/main/README.md)"
+    )
+
+
+# Settings: made from the program.
+
+
+def test_the_settings_page_has_every_setting_with_its_defaults_and_source():
+    text = load_hooks().with_tables(page("settings.md"))
+    assert "<!-- table" not in text
+    rows = {cells[0]: cells for cells in table_rows(text.replace("\\|", "/"))}
+    presets = [configs.make_config(preset=preset) for preset in configs.PRESET_SETTINGS]
+    for name, (group, field) in configs.fields_by_name().items():
+        cells = rows[f"`{option_name(name)}`"]
+        assert cells[1:4] == [options.show(getattr(getattr(c, group) if group else c, name)) for c in presets]
+        assert cells[4] == field.metadata["source"]
+    assert rows["`--updates-per-cycle`"][1:4] == ["192", "2000", "100"]
+
+
+def test_an_unknown_table_is_an_error():
+    with pytest.raises(KeyError):
+        load_hooks().with_tables("<!-- table: nothing -->")
+
+
+# The algorithm page: quotations of the code, and examples worked by hand.
+
+
+def test_quoted_code_stands_in_the_program():
+    sources = {"trainer": "trainer.py", "rollout": "rollout.py", "hindsight": "hindsight.py"}
+    code = " ".join(" ".join((ROOT / "curious_jax" / name).read_text().split()) for name in sources.values())
+    table = page("algorithm.md").split("## The formulas")[0]
+    quotes = [q for cells in table_rows(table)[2:] for q in re.findall(r"`([^`]+)`", cells[-1])]
+    calls = [q for q in quotes if re.search(r"[=(]", q)]
+    assert len(calls) >= 20
+    for quote in calls:
+        assert quote in code, quote
+
+
+def test_the_algorithm_page_goes_through_algorithm_1_line_by_line():
+    lines = []
+    for cells in table_rows(page("algorithm.md").split("## The formulas")[0])[2:]:
+        for part in cells[0].split(","):
+            first, _, last = part.strip().partition("–")
+            lines += range(int(first), int(last or first) + 1)
+    assert lines == list(range(1, 24))
+
+
+def test_the_worked_examples_are_right():
+    p = curriculum.probabilities(jnp.array([0.1, -0.3, 0.0, 0.0]), 0.4)
+    np.testing.assert_allclose(p, [0.25, 0.55, 0.1, 0.1], rtol=1e-6)
+    assert replay.shares(p, 256).tolist() == [65, 141, 25, 25]
+    assert "gives p = (0.25, 0.55, 0.1, 0.1)" in page("algorithm.md")
+    assert "65, 141, 25, 25" in page("algorithm.md")
+
+
+# The environment page.
+
+
+def test_the_observation_table_is_the_layouts():
+    layout = ObservationLayout(num_cubes=2, num_distractors=1)
+    rows = [cells for cells in table_rows(page("environment.md")) if re.fullmatch(r"\d+–\d+", cells[0])]
+    found = {}
+    for index, name, _ in rows:
+        first, last = map(int, index.split("–"))
+        found[name.strip("`")] = slice(first, last + 1)
+    assert found == layout.table() and list(found) == list(layout.table())
+    assert layout.cube_position(2) == slice(25, 28)  # the page's example
+
+
+def test_the_environment_pages_numbers_are_the_programs():
+    text = page("environment.md")
+    for value in (
+        f"{constants.EPISODE_LENGTH} control steps",
+        f"{constants.SUBSTEPS} physics steps, {constants.CONTROL_PERIOD * 1e3:.0f} ms",
+        f"{constants.DISPLACEMENT} m · a[0:3]",
+        f"x {constants.DISTRACTOR_X[0]} to {constants.DISTRACTOR_X[1]}",
+        f"y {constants.DISTRACTOR_Y[0]} to {constants.DISTRACTOR_Y[1]:.1f}",
+        f"a mass of {constants.CUBE_MASS:.0f} kg",
+    ):
+        assert value in text, value
+
+
+# A module of one's own: the page's code, run.
+
+
+@pytest.fixture
+def lift_script(tmp_path, monkeypatch):
+    """The page's file, in a folder of its own; what it registers is forgotten afterwards."""
+    monkeypatch.setattr(env_modules, "_REGISTRY", {})
+    path = tmp_path / "lift.py"
+    path.write_text(code_blocks(page("own-module.md"))[0])
+    return path
+
+
+def test_the_pages_module_does_what_the_page_says(lift_script):
+    runpy.run_path(str(lift_script))
+    layout = ObservationLayout(num_cubes=2, num_distractors=0)
+    module = env_modules.registered()["lift"].build(layout)
+
+    def at(height):
+        return jnp.zeros(layout.size).at[layout.cube_position(1).stop - 1].set(height)
+
+    assert module.outcome(at(0.5)).tolist() == [0.5]
+    assert bool(module.solved(at(0.52), jnp.array([0.5]))) and not bool(module.solved(at(0.425), jnp.array([0.5])))
+    assert not bool(module.solved(at(jnp.nan), jnp.array([0.5])))
+    goals = jax.vmap(module.sample_goal)(jax.random.split(jax.random.key(0), 200))
+    assert goals.shape == (200, 1) and 0.475 <= goals.min() and goals.max() <= 0.725
+    assert goals.min() - 0.425 >= 0.05 - 1e-6  # none is solved by a cube on the table
+
+
+@pytest.mark.slow
+def test_the_pages_module_trains(lift_script, small):
+    command = [sys.executable, lift_script.name, "--modules", "reach,push,lift", *small[4:], "--out", "run"]
+    path = dict(os.environ, PYTHONPATH=str(ROOT))
+    done = subprocess.run(command, cwd=lift_script.parent, capture_output=True, text=True, env=path)
+    assert done.returncode == 0, done.stderr
+    assert "lift" in (lift_script.parent / "run" / "summary.json").read_text()
+    again = code_blocks(page("own-module.md"))[1].replace("runs/NAME", "run").replace('"200"', '"2"')
+    done = subprocess.run(
+        [sys.executable, "-c", again], cwd=lift_script.parent, capture_output=True, text=True, env=path
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^lift .* 2$", done.stdout, re.MULTILINE)
+
+
+# The Python page.
+
+
+def test_every_name_on_the_python_page_exists():
+    names = re.findall(r"`((?:curious_jax|envs)(?:\.\w+)+)`", page("api.md"))
+    assert len(names) > 30
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None
+
+
+@pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md"])
+def test_python_on_the_pages_is_python(name):
+    blocks = code_blocks(page(name))
+    assert blocks
+    for block in blocks:
+        compile(block, name, "exec")
+
+
+@pytest.mark.slow
+def test_the_environment_pages_example_runs(capsys):
+    exec(code_blocks(page("environment.md"))[0], {})
+    assert capsys.readouterr().out.strip() == "(8, 40)"
+
+
+@pytest.mark.slow
+def test_the_python_pages_example_runs(monkeypatch, capsys):
+    """In two cycles of eight episodes, with the page's own lines."""
+    tiny = {"num_envs": 8, "updates_per_cycle": 2, "capacity": 16, "episodes": 16, "hidden_size": 8, "batch_size": 8}
+    tiny |= {"evaluation_interval": 8, "evaluation_episodes": 8}
+    original = configs.make_config
+    monkeypatch.setattr(configs, "make_config", lambda platform, **given: original(platform, **{**given, **tiny}))
+    exec(code_blocks(page("api.md"))[0], {})
+    assert len(capsys.readouterr().out.split()) == 2

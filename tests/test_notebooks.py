@@ -1,0 +1,169 @@
+"""Notebooks: they run, at small size here, what is committed is whole, and Colab's jax stays."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parent.parent
+spec = importlib.util.spec_from_file_location("prepare", ROOT / "notebooks" / "prepare.py")
+prepare = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(prepare)
+
+
+def sources(notebook, kind="code"):
+    return [cell.source for cell in notebook.cells if cell.cell_type == kind]
+
+
+def tagged(notebook, tag):
+    (cell,) = [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
+    return cell
+
+
+def errors(notebook):
+    return [output for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"]
+
+
+# Execution.
+
+
+def test_the_curriculum_notebook_runs():
+    notebook = prepare.execute(prepare.read("curriculum"), ROOT / "notebooks", "small")
+    assert not errors(notebook)
+    text = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "ε = 0.4: p_LP = [0.25 0.55 0.1  0.1 ]" in text
+    assert float(re.search(r"differs by at most (\S+)", text)[1]) < 1e-5
+
+
+@pytest.fixture(scope="session")
+def clean_environment(tmp_path_factory):
+    """(python, folder): an environment with the installed package alone, and a copy of what a clone has besides."""
+    place = tmp_path_factory.mktemp("clean")
+    source, folder = place / "source", place / "clone"
+    for name in ("curious_jax", "envs", "experiments"):
+        shutil.copytree(ROOT / name, source / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in ("notebooks", "docs", "pretrained"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name)
+    venv.create(place / "venv", with_pip=True)
+    python = place / "venv" / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", f"{source}[notebooks,play]"]
+    subprocess.run(list(map(str, install)), check=True, capture_output=True)
+    return python, folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", prepare.NAMES)
+def test_notebooks_run_from_a_clean_environment(clean_environment, name):
+    python, folder = clean_environment
+    command = [str(python), "notebooks/prepare.py", "--execute", name, "--size", "small"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    notebook = nbformat.read(folder / "notebooks" / f"{name}.ipynb", as_version=4)
+    assert not errors(notebook)
+    assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
+
+
+# What is committed.
+
+
+@pytest.mark.parametrize("name", prepare.NAMES)
+def test_committed_notebooks_are_valid_executed_light_and_say_nothing_of_the_machine(name):
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    notebook = prepare.read(name)
+    nbformat.validate(notebook)
+    assert not errors(notebook)
+    assert [c.execution_count for c in notebook.cells if c.cell_type == "code"] == list(
+        range(1, len(sources(notebook)) + 1)
+    )
+    assert any("image/png" in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", []))
+    assert path.stat().st_size < 1.5e6
+    assert not re.search(r"/(work|root|home|tmp)/|index-url|Traceback", path.read_text())
+
+
+@pytest.mark.parametrize("name", prepare.NAMES)
+def test_every_notebook_begins_with_its_badge_and_the_same_installation(name):
+    notebook, other = prepare.read(name), prepare.read(prepare.NAMES[0])
+    assert f"/blob/main/notebooks/{name}.ipynb)" in notebook.cells[0].source
+    assert tagged(notebook, "install").source == tagged(other, "install").source
+    assert tagged(notebook, "size").source == tagged(other, "size").source
+    assert notebook.cells.index(tagged(notebook, "install")) == 1
+    for target in re.findall(r"\]\(([\w./-]+)\)", "\n".join(sources(notebook, "markdown"))):
+        assert (ROOT / "notebooks" / target).exists(), target
+
+
+def test_the_installation_keeps_jax_and_numpy_and_nothing_else(monkeypatch, tmp_path):
+    """The cell, on a runtime that lacks our requirements, with pip and git replaced by a record of their arguments."""
+    import importlib.metadata
+
+    def runtime():
+        versions = {"jax": "0.10.2", "jaxlib": "0.10.2", "jax_cuda12_plugin": "0.10.2", "libtpu": "0.0.40"}
+        versions |= {"numpy": "2.4.6", "numpyro": "0.19", "scipy": "1.17.1"}
+        return [type("Found", (), {"name": name, "version": version}) for name, version in versions.items()]
+
+    calls = []
+
+    def run(command, **options):
+        calls.append(command)
+        if command[0] == "git":
+            (tmp_path / "curious_jax").mkdir()
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distributions", runtime)
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    cell = tagged(prepare.read("quickstart"), "install").source
+    exec(cell, {})
+    git, pip = calls
+    assert git[:2] == ["git", "clone"] and git[-2:][0].endswith("/curious_jax")
+    assert pip[1:] == ["-m", "pip", "install", "-q", "-c", "kept.txt", ".[play]"]
+    assert (tmp_path / "curious_jax" / "kept.txt").read_text().splitlines() == [
+        *("jax==0.10.2", "jaxlib==0.10.2", "jax-cuda12-plugin==0.10.2", "libtpu==0.0.40", "numpy==2.4.6")
+    ]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: "nvidia-smi")
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: subprocess.CompletedProcess(command, 1))
+    with pytest.raises(SystemExit, match="jax 0.10"):
+        exec(cell, {})
+
+
+def test_the_installation_does_nothing_where_all_is_there(monkeypatch, tmp_path):
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: pytest.fail("nothing was to be run"))
+    exec(tagged(prepare.read("quickstart"), "install").source, {})
+    assert Path.cwd() == tmp_path
+
+
+# The address.
+
+
+def test_one_account_in_every_address(monkeypatch, tmp_path):
+    assert len(prepare.owners()) == 1
+    for file in prepare.ADDRESSED:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    monkeypatch.setattr(prepare, "ROOT", tmp_path)
+    prepare.set_owner("some-body")
+    assert prepare.owners() == {"some-body"}
+    for file in prepare.ADDRESSED:
+        assert "some-body" in (tmp_path / file).read_text()
+        assert "OWNER/" not in (tmp_path / file).read_text()
+
+
+def test_unknown_sizes_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["prepare.py", "--execute", "quickstart", "--size", "huge"])
+    with pytest.raises(SystemExit):
+        prepare.main()
+    assert "--size" in capsys.readouterr().err

@@ -1,0 +1,225 @@
+"""Every command that README.md and the documentation show is understood by its program; README's are run, small.
+
+PROGRAMS says how each program is made small; a command of a program that is not there fails with a hint.
+"""
+
+import importlib
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from curious_jax import config as configs
+from curious_jax import options
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("[a-z]*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+# Options that make a run of the arm a matter of seconds; the last of an option's values counts.
+TINY = (
+    *("--num-envs", "4", "--episodes", "8", "--updates-per-cycle", "2", "--batch-size", "16", "--capacity", "16"),
+    *("--evaluation-interval", "8", "--evaluation-episodes", "8", "--hidden-size", "8", "--hidden-layers", "1"),
+)
+EXPERIMENT = (*TINY, "--seeds", "0", "--evaluation-interval", "4")
+PROGRAMS = {
+    "curious_jax.train": TINY,
+    "curious_jax.evaluate": ("--episodes", "2"),
+    "curious_jax.play": ("--episodes", "1", "--rounds", "1", "--size", "64x64"),
+    "curious_jax.report": (),
+    "curious_jax.export": (),
+    "curious_jax.curves": (),
+    "curious_jax.benchmark": (*TINY, "--seconds", "0.1"),
+    "experiments.architectures": EXPERIMENT,
+    "experiments.learning_progress": EXPERIMENT,
+    "experiments.perturbation": EXPERIMENT,
+    "experiments.distractors": (*EXPERIMENT, "--distractors", "0"),
+    "experiments.scaling": EXPERIMENT,
+    "experiments.sweep": EXPERIMENT,
+    "experiments.seed_cost": (*TINY, "--num-seeds", "2"),
+}
+MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16
+FOUR = ROOT / "docs" / "results" / "fetch-four-modules-cpu"  # a run of the arm, for what the point world cannot show
+NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
+# How the targets of make are exercised: by CI (.ci/run), alone or as a part of another target; or as said here.
+NOT_IN_CI = {"check-slow": "runs the slow tests, this file's among them"}
+
+
+def code(path):
+    """The inline code and the lines of code blocks of a page, each on one line."""
+    text = path.read_text()
+    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    blocks = "\n".join([*fenced, *re.findall(r"^ {4,}(\S.*)$", text, re.MULTILINE)]).replace("\\\n", " ")
+    spans = re.findall(r"`([^`]+)`", re.sub(r"^ {4,}\S.*$", "", text, flags=re.MULTILINE))
+    return [" ".join(piece.split()) for piece in [*blocks.splitlines(), *spans]]
+
+
+def python_commands(path):
+    """The `python -m ...` commands of a page; in README's table an option alone is one of train's."""
+    found = [re.sub(r"^(\.venv/bin/)?python3? -m ", "python -m ", c) for c in code(path)]
+    found = [c for c in found if c.startswith("python -m ")]
+    if path == README:
+        rows = [line for line in path.read_text().splitlines() if line.startswith("| ") and "`--" in line]
+        lone = [span for row in rows for span in re.findall(r"`(--[^`]+)`", row.split(" | ")[1]) if " " in span]
+        found += [f"python -m curious_jax.train {span}" for span in lone]
+    return list(dict.fromkeys(found))
+
+
+def make_targets(path):
+    """The targets of the `make ...` commands of a page."""
+    words = [shlex.split(c, comments=True)[1:] for c in code(path) if re.match(r"make [a-z]", c)]
+    return {word for command in words for word in command if re.fullmatch(r"[a-z-]+", word)}
+
+
+def arguments(command, run, folder):
+    """(program, its arguments) with real things in the place of NAME, K, DIR, ...
+
+    Args:
+      run: the folder of a run that is done, for runs/NAME.
+      folder: an empty one, for what is to be written.
+    """
+    program, *words = shlex.split(command, comments=True)[2:]
+    if {"--env", "--module", NEEDS_A_SCREEN}.intersection(words):
+        run = FOUR
+    known = {"K": "0", "I": "0", "N": "2", "X": "0.5", "RUN": str(run), "DIR": str(folder / "out"), "OUT": str(folder)}
+    known |= {"PROJECT": "readme", "FetchReach-v4|FetchPush-v4|FetchPickAndPlace-v4": "FetchReach-v4"}
+
+    def real(word):
+        if word in known:
+            return known[word]
+        if word.startswith("docs/results/"):
+            return str(ROOT / word.replace("NAME", FOUR.name))
+        if word == "pretrained/NAME":
+            return str(folder / "exported" if program == "curious_jax.export" else FOUR)
+        if re.search(r"\.(mp4|gif|html)$", word):
+            return str(folder / Path(word).name)
+        return re.sub(r"^runs/[\w-]+", lambda _: str(run), word)
+
+    return program, [real(word) for word in words]
+
+
+class Started(Exception):
+    """The program has read its command line and begins to work."""
+
+
+def understood(program, argv, monkeypatch):
+    """Reads the command line as the program does, up to the start of its work; ConfigError if it is refused."""
+    module = importlib.import_module(program)
+    argv = [word for word in argv if word != "--help"]
+    if hasattr(module, "EXPERIMENT"):
+        from experiments import command
+
+        def begin(*_):
+            raise Started
+
+        monkeypatch.setattr(command, "_claim", begin)
+        with pytest.raises(Started):
+            command.main(module.EXPERIMENT, argv)
+    elif not hasattr(module, "parser"):
+        options_of_train = [] if program == "experiments.seed_cost" else argv[1:]  # curves and report take a folder
+        assert not options_of_train and len(argv) <= 1
+    elif program in ("curious_jax.train", "curious_jax.benchmark"):
+        configs.make_config("cpu", **options.read(module.parser(), argv).settings)
+    else:
+        module.parser().read(argv)
+
+
+def main_of(program):
+    """argv -> exit status."""
+    module = importlib.import_module(program)
+    if hasattr(module, "EXPERIMENT"):
+        from experiments import command
+
+        return lambda argv: command.main(module.EXPERIMENT, argv)
+    return module.main
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_shown_is_understood(path, finished_run, tmp_path, monkeypatch):
+    for command in python_commands(path):
+        program, argv = arguments(command, finished_run, tmp_path)
+        if program == "venv":
+            continue
+        assert program in PROGRAMS, f"{command}: say in PROGRAMS how {program} is made small"
+        understood(program, argv, monkeypatch)
+
+
+def test_the_commands_are_found():
+    found = python_commands(README)
+    assert "python -m curious_jax.train" in found and len(found) > 15
+    assert "python -m curious_jax.train --goal-replay none" in found
+    assert {command.split()[2] for command in found} >= {"curious_jax.train", "curious_jax.evaluate"}
+    assert {"demo", "test", "check", "check-slow"} <= make_targets(README)
+
+
+def test_a_command_that_is_wrong_would_be_refused(finished_run, tmp_path, monkeypatch):
+    for command in ("python -m curious_jax.train --module reach", "python -m curious_jax.train --epsilon 2"):
+        with pytest.raises(configs.ConfigError):
+            understood(*arguments(command, finished_run, tmp_path), monkeypatch)
+
+
+def prerequisites(target):
+    """The targets that a target of the Makefile asks for, and those that these ask for."""
+    found = re.search(rf"^{target}:([^\n|]*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found, f"make {target}: the Makefile has no such target"
+    direct = [word for word in found[1].split() if re.fullmatch(r"[a-z-]+", word)]
+    return {target, *direct, *(inner for word in direct for inner in prerequisites(word))}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_make_target_shown_is_run_by_ci(path):
+    ci = re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    words = {word for line in ci for word in line.split() if re.fullmatch(r"[a-z-]+", word)}
+    run = set().union(*(prerequisites(word) for word in words))
+    for target in make_targets(path):
+        prerequisites(target)
+        assert target in run or target in NOT_IN_CI, f"make {target}: is in no step of .ci/run"
+
+
+def test_the_demos_command_is_understood(finished_run, tmp_path, monkeypatch):
+    shown = subprocess.run(
+        ["make", "-n", "-o", ".venv/.installed", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.replace("\\\n", " ")
+    (command,) = [line for line in shown.splitlines() if "curious_jax.train" in line]
+    program, argv = arguments(command, finished_run, tmp_path)
+    assert program == "curious_jax.train"
+    understood(program, argv, monkeypatch)
+
+
+# README's commands, run.
+
+
+def small(program, argv, folder):
+    """A README command's arguments with what makes it small and keeps it in a folder."""
+    if "--resume" in argv:
+        return [*argv, *MORE_EPISODES]
+    extra = list(PROGRAMS[program])
+    if program == "curious_jax.train" or (program.startswith("experiments.") and program != "experiments.seed_cost"):
+        extra += ["--out", str(folder / "new")]
+    if program == "curious_jax.play" and "--video" not in argv:
+        extra += ["--video", str(folder / "video.gif")]
+    return [*argv, *extra]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", python_commands(README))
+def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    own = shutil.copytree(finished_run, tmp_path / "finished")
+    program, argv = arguments(command, own, tmp_path)
+    main = main_of(program)
+    if "--help" in argv:
+        with pytest.raises(SystemExit, match="^0$"):
+            main(argv)
+    elif NEEDS_A_SCREEN in argv:
+        monkeypatch.delenv("DISPLAY", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        assert main(argv) == 2
+        assert "screen" in capsys.readouterr().err
+    else:
+        assert main(small(program, argv, tmp_path)) == 0

@@ -121,12 +121,12 @@ def observe(observation: np.ndarray, imagined: Imagined) -> np.ndarray:
     return np.concatenate([*parts, imagined.distractors.reshape(-1)]).astype(np.float32)
 
 
-def judge(name: str, act: Act, layout: ObservationLayout, episodes: int, seed: int = 0, num_envs: int = 8) -> Outcome:
+def judge(name: str, act: Act, layout: Any, episodes: int, seed: int = 0, num_envs: int = 8) -> Outcome:
     """Plays episodes in an official environment, `num_envs` side by side.
 
     Args:
       act: is always called with `num_envs` rows.
-      layout: of the observation that `act` takes.
+      layout: the ObservationLayout that `act` takes.
       seed: with an episode's number it decides that episode's start and goal, whatever `num_envs` is.
     Raises:
       ValueError: as `check`.
@@ -139,7 +139,7 @@ def judge(name: str, act: Act, layout: ObservationLayout, episodes: int, seed: i
     for env in envs:
         env.close()
     steps = np.concatenate(solved, axis=1)
-    return Outcome(success=steps[-1], any_step_success=steps.any(axis=0))
+    return Outcome(success=steps[-1], any_step_success=np.asarray(steps.any(axis=0)))
 
 
 def _play(envs: list[Any], act: Act, layout: ObservationLayout, seed: int, numbers: range) -> np.ndarray:

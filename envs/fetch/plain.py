@@ -93,7 +93,7 @@ def quaternion_to_euler(quaternion: np.ndarray) -> np.ndarray:
 
 
 def place_cubes(
-    rng: np.random.Generator, count: int, centre: Sequence[float], apart_from: Sequence[Sequence[float]] = ()
+    rng: np.random.Generator, count: int, centre: np.ndarray, apart_from: Sequence[np.ndarray] = ()
 ) -> np.ndarray:
     """Positions [count, 2] uniform within ±0.15 m of `centre`, ≥ 0.1 m from it, from each other and from `apart_from`.
 

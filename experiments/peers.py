@@ -71,7 +71,7 @@ def theirs(seed: int, target: float, steps: int, interval: int, episodes: int) -
     _compatible()
     gymnasium.register_envs(gymnasium_robotics)
     env, test_env = gymnasium.make(ENVIRONMENT), gymnasium.make(ENVIRONMENT)
-    size = env.action_space.shape[0]
+    size = len(env.action_space.sample())
     model = DDPG(
         "MultiInputPolicy",
         env,

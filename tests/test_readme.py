@@ -66,6 +66,9 @@ def python_commands(path):
     """The `python -m ...` commands of a page; in README's table an option alone is its row's program's, or train's."""
     found = [re.sub(r"^(\.venv/bin/)?python3? -m ", "python -m ", c) for c in code(path)]
     found = [c for c in found if c.startswith("python -m ")]
+    loop = re.search(r"for name in ([\w ]+); do", path.read_text())
+    names = loop[1].split() if loop else []
+    found = [c.replace("$name", name) for c in found for name in (names if "$name" in c else [""])]
     if path == README:
         for row in [line for line in path.read_text().splitlines() if line.startswith("| ") and "`--" in line]:
             spans = re.findall(r"`([^`]+)`", row.split(" | ")[1])

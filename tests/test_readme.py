@@ -3,6 +3,7 @@
 PROGRAMS says how each program is made small; a command of a program that is not there fails with a hint.
 """
 
+import argparse
 import importlib
 import re
 import shlex
@@ -41,6 +42,9 @@ PROGRAMS = {
     "experiments.sweep": EXPERIMENT,
     "experiments.seed_cost": (*TINY, "--num-seeds", "2"),
 }
+SUITE = ("--suite-worlds", "2", "--suite-batches", "8", "--suite-seeds", "1")  # for benchmark --suite
+# Programs whose own tests run them small.
+OWN_TESTS = {"experiments.peers": "tests/test_peers.py", "experiments.steadiness": "tests/test_steadiness.py"}
 MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16
 FOUR = ROOT / "docs" / "results" / "fetch-four-modules-cpu"  # a run of the arm, for what the point world cannot show
 NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
@@ -59,13 +63,17 @@ def code(path):
 
 
 def python_commands(path):
-    """The `python -m ...` commands of a page; in README's table an option alone is one of train's."""
+    """The `python -m ...` commands of a page; in README's table an option alone is its row's program's, or train's."""
     found = [re.sub(r"^(\.venv/bin/)?python3? -m ", "python -m ", c) for c in code(path)]
     found = [c for c in found if c.startswith("python -m ")]
+    loop = re.search(r"for name in ([\w ]+); do", path.read_text())
+    names = loop[1].split() if loop else []
+    found = [c.replace("$name", name) for c in found for name in (names if "$name" in c else [""])]
     if path == README:
-        rows = [line for line in path.read_text().splitlines() if line.startswith("| ") and "`--" in line]
-        lone = [span for row in rows for span in re.findall(r"`(--[^`]+)`", row.split(" | ")[1]) if " " in span]
-        found += [f"python -m curious_jax.train {span}" for span in lone]
+        for row in [line for line in path.read_text().splitlines() if line.startswith("| ") and "`--" in line]:
+            spans = re.findall(r"`([^`]+)`", row.split(" | ")[1])
+            program = spans[0].split()[2] if spans[0].startswith("python -m ") else "curious_jax.train"
+            found += [f"python -m {program} {span}" for span in spans if re.match(r"--\S+ \S", span)]
     return list(dict.fromkeys(found))
 
 
@@ -119,6 +127,16 @@ def understood(program, argv, monkeypatch):
         monkeypatch.setattr(command, "_claim", begin)
         with pytest.raises(Started):
             command.main(module.EXPERIMENT, argv)
+    elif program in OWN_TESTS:
+        parse = argparse.ArgumentParser.parse_args
+
+        def parse_and_begin(parser, words):
+            parse(parser, words)
+            raise Started
+
+        monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_begin)
+        with pytest.raises(Started):
+            module.main(argv)
     elif not hasattr(module, "parser"):
         options_of_train = [] if program == "experiments.seed_cost" else argv[1:]  # curves and report take a folder
         assert not options_of_train and len(argv) <= 1
@@ -144,7 +162,7 @@ def test_every_command_shown_is_understood(path, finished_run, tmp_path, monkeyp
         program, argv = arguments(command, finished_run, tmp_path)
         if program == "venv":
             continue
-        assert program in PROGRAMS, f"{command}: say in PROGRAMS how {program} is made small"
+        assert program in PROGRAMS or program in OWN_TESTS, f"{command}: say in PROGRAMS how {program} is made small"
         understood(program, argv, monkeypatch)
 
 
@@ -197,7 +215,7 @@ def small(program, argv, folder):
     """A README command's arguments with what makes it small and keeps it in a folder."""
     if "--resume" in argv:
         return [*argv, *MORE_EPISODES]
-    extra = list(PROGRAMS[program])
+    extra = [*PROGRAMS[program], *(SUITE if "--suite" in argv else ())]
     if program == "curious_jax.train" or (program.startswith("experiments.") and program != "experiments.seed_cost"):
         extra += ["--out", str(folder / "new")]
     if program == "curious_jax.play" and "--video" not in argv:
@@ -212,6 +230,9 @@ def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkey
     monkeypatch.setenv("WANDB_MODE", "offline")
     own = shutil.copytree(finished_run, tmp_path / "finished")
     program, argv = arguments(command, own, tmp_path)
+    if program in OWN_TESTS:
+        assert f"{program.split('.')[1]}.main(" in (ROOT / OWN_TESTS[program]).read_text()
+        return
     main = main_of(program)
     if "--help" in argv:
         with pytest.raises(SystemExit, match="^0$"):

@@ -12,7 +12,19 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from curious_jax import benchmark, checkpoint, curves, evaluate, memory, program, runfolder, train
+from curious_jax import (
+    benchmark,
+    checkpoint,
+    curves,
+    evaluate,
+    measuring,
+    memory,
+    profiling,
+    program,
+    runfolder,
+    suite,
+    train,
+)
 from curious_jax import config as configs
 from curious_jax.settings import option_name
 
@@ -114,7 +126,9 @@ def stubbed():
         patch.setattr(program, "make_env", make_env)
         patch.setattr(runfolder, "claim", start)
         patch.setattr(runfolder, "reopen", start)
-        patch.setattr(benchmark, "measure", start)
+        patch.setattr(measuring, "figures", start)
+        patch.setattr(profiling, "profile", start)
+        patch.setattr(suite, "run", start)
         patch.setattr(checkpoint, "restore", start)
         patch.setattr(curves, "draw", start)
         patch.setattr(memory, "available", lambda: (8 * memory.GIB, "free on this machine"))

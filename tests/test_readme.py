@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ PROGRAMS = {
     "curious_jax.report": (),
     "curious_jax.export": (),
     "curious_jax.curves": (),
-    "curious_jax.benchmark": (*TINY, "--seconds", "0.1"),
+    "curious_jax.benchmark": (*TINY, "--capacity", "128", "--seconds", "0.1"),  # its cycle has the preset's --num-envs
     "experiments.architectures": EXPERIMENT,
     "experiments.learning_progress": EXPERIMENT,
     "experiments.perturbation": EXPERIMENT,
@@ -228,6 +229,7 @@ def small(program, argv, folder):
 def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that a program starts
     own = shutil.copytree(finished_run, tmp_path / "finished")
     program, argv = arguments(command, own, tmp_path)
     if program in OWN_TESTS:
@@ -242,5 +244,9 @@ def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkey
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         assert main(argv) == 2
         assert "screen" in capsys.readouterr().err
+    elif "--devices" in argv:  # so many must be there when JAX starts
+        count = argv[argv.index("--devices") + 1]
+        monkeypatch.setenv("XLA_FLAGS", f"--xla_force_host_platform_device_count={count}")
+        subprocess.run([sys.executable, "-m", program, *small(program, argv, tmp_path)], check=True)
     else:
         assert main(small(program, argv, tmp_path)) == 0

@@ -92,6 +92,7 @@ def arguments(command, run, folder):
       folder: an empty one, for what is to be written.
     """
     program, *words = shlex.split(command, comments=True)[2:]
+    program = program.replace("experiments.NAME", "experiments.distractors")
     if {"--env", "--module", NEEDS_A_SCREEN}.intersection(words):
         run = FOUR
     known = {"K": "0", "I": "0", "N": "2", "X": "0.5", "RUN": str(run), "DIR": str(folder / "out"), "OUT": str(folder)}

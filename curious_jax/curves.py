@@ -182,9 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise ConfigError("usage: python -m curious_jax.curves RUN, where RUN is the folder of a run")
-    folder = Path(arguments[0])
+    folder = Path(program.only_run("curves", arguments))
     rows = rows_of(folder)
     draw(rows, folder / runfolder.CURVES, title=folder.name)
     print(small_plot(rows))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax import options, program
+from curious_jax import options, program, trained
 from curious_jax.errors import ConfigError
 
 
@@ -20,12 +20,8 @@ def parser() -> options.Parser:
     result = options.Parser(
         "export", "Copies a run's policy into a small folder.", usage="RUN FOLDER [OPTION VALUE ...]"
     )
-    result.add_argument("run", metavar="RUN", help="the folder of a run")
+    trained.add_options(result, physics=False)
     result.add_argument("folder", metavar="FOLDER", help="a new folder, such as pretrained/NAME")
-    result.add_argument("--checkpoint", default="last", metavar="last|best", help="which policy [default: last]")
-    result.add_argument(
-        "--seed-index", default="0", metavar="I", help="which seed of a run with --num-seeds, from 0 [default: 0]"
-    )
     return result
 
 
@@ -35,20 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _export(given: dict[str, Any]) -> int:
-    if given["checkpoint"] not in ("last", "best"):
-        raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
     folder = Path(given["folder"])
     if folder.exists():
         raise ConfigError(f"{folder}: is there already; name a new folder")
+    export, index = trained.find(given)
     from curious_jax import checkpoint
 
-    program.keep_compiled(given["cache"])
-
-    export = checkpoint.find(given["run"], given["checkpoint"])
-    index = options.number(given, "seed_index", 0, export.config.num_seeds - 1)
-    from curious_jax import playback
-
-    loaded = playback.load(export, index)
+    loaded = trained.load(export, index)
     success = export.info.get("mean_success")
     if isinstance(success, list):
         success = success[index]

@@ -129,7 +129,8 @@ def number(given: dict[str, Any], name: str, low: int, high: int) -> int:
     option = option_name(name)
     value = convert(option, given[name], int)
     if not low <= value <= high:
-        raise ConfigError(f"{option} {value}: must be " + (f"{low}" if low == high else f"between {low} and {high}"))
+        allowed = f"{low}" if low == high else f"a whole number between {low} and {high}"
+        raise ConfigError(f"{option} {value}: must be {allowed}")
     return value
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax import options, program, video
-from curious_jax.config import PHYSICS
+from curious_jax import options, program, trained, video
 from curious_jax.errors import ConfigError
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
@@ -25,16 +24,13 @@ def parser() -> options.Parser:
         "play", "Shows a run's policy: a video, or MuJoCo's viewer.", usage="RUN [OPTION VALUE ...]"
     )
     add = result.add_argument
-    add("run", metavar="RUN", help="the folder of a run, or pretrained/NAME")
+    trained.add_options(result)
     add("--video", metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 in RUN]")
     add("--viewer", action="store_true", help="open MuJoCo's viewer instead (needs a screen)")
     add("--module", default="all", metavar="A,B,...", help="modules to show [default: all that can be achieved]")
     add("--episodes", metavar="N", help="episodes side by side [default: one per module, four of a single one]")
     add("--rounds", default="2", metavar="N", help="so many such sets one after the other [default: 2]")
     add("--seed", default="0", metavar="K", help="seed of goals and starts [default: 0]")
-    add("--seed-index", default="0", metavar="I", help="which seed of a run with --num-seeds, from 0 [default: 0]")
-    add("--checkpoint", default="last", metavar="last|best", help="which policy [default: last]")
-    add("--physics", metavar="|".join(PHYSICS), help="another physics backend than the run's")
     add("--size", metavar="WxH", help="pixels of one episode's picture [default: 640x480, for .gif 320x240]")
     add("--looks", default="auto", metavar="auto|plain|mesh", help="mesh: the Fetch's own shapes, from "
         "gymnasium-robotics; plain: simple ones; auto: mesh when it is installed [default: auto]")  # fmt: skip
@@ -49,16 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _play(given: dict[str, Any]) -> int:
     rounds, seed = options.number(given, "rounds", 1, MAX_ROUNDS), options.number(given, "seed", 0, 2**31 - 1)
     tiles = None if given["episodes"] is None else options.number(given, "episodes", 1, MAX_TILES)
-    if given["checkpoint"] not in ("last", "best"):
-        raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of last, best")
     if given["viewer"] and given["video"] is not None:
         raise ConfigError("--viewer: makes no video; leave one of --viewer and --video out")
-    from curious_jax import checkpoint
-
-    program.keep_compiled(given["cache"])
-
-    export = checkpoint.find(given["run"], given["checkpoint"])
-    index = options.number(given, "seed_index", 0, export.config.num_seeds - 1)
+    export, index = trained.find(given)
     path = None if given["viewer"] else video.check(given["video"] or f"{given['run']}/video.mp4")
     size = _size(given["size"] or ("320x240" if path and path.suffix.lower() == ".gif" else "640x480"))
     _check_drawing(export.config.world, given)
@@ -67,7 +56,7 @@ def _play(given: dict[str, Any]) -> int:
 
     from curious_jax import playback
 
-    loaded = playback.load(export, index, given["physics"])
+    loaded = trained.load(export, index, given["physics"])
     table = loaded.env.modules
     shown = _modules(given["module"], table)
     tiles = tiles or (len(shown) if len(shown) > 1 else 4)

@@ -1,24 +1,15 @@
 """Episodes of a frozen policy kept whole, state by state, to be looked at."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from curious_jax import checkpoint, perturbation, program, trainer
-from curious_jax.config import TrainConfig
-from curious_jax.types import FLAT, Env
-
-
-class Loaded(NamedTuple):
-    """A trained policy and the world it was trained in."""
-
-    config: TrainConfig
-    env: Env
-    policy: trainer.Policy
-    offset: jax.Array | None  # [O], what the sensors are off by (perturbation.py)
+from curious_jax import trainer
+from curious_jax.trained import Loaded
+from curious_jax.types import FLAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,25 +29,6 @@ class Recording:
     def state(self, time: int, episode: int) -> Any:
         """The environment's state at one moment of one episode."""
         return jax.tree.map(lambda leaf: leaf[time, episode], self.states)
-
-
-def load(export: checkpoint.Export, index: int = 0, physics: str | None = None) -> Loaded:
-    """The policy of an export, with its environment.
-
-    Args:
-      index: which of the run's seeds.
-      physics: a backend other than the run's, or None.
-    Raises:
-      ConfigError: when the policy cannot be read or the physics is not here.
-    """
-    config = export.config if physics is None else dataclasses.replace(export.config, physics=physics)
-    env = program.make_env(config)
-    like = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
-    policy = checkpoint.restore(export, like)
-    if config.num_seeds > 1:
-        policy = jax.tree.map(lambda leaf: leaf[index], policy)
-        config = dataclasses.replace(config, num_seeds=1, seed=config.seed + index)
-    return Loaded(config, env, policy, perturbation.offset(config.perturbation, env, export.info["episodes"]))
 
 
 def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:

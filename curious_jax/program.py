@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,17 @@ def fail(message: str, status: int) -> int:
     """Says what is wrong in one line on standard error; returns the status."""
     print("error: " + " ".join(message.split()), file=sys.stderr)
     return status
+
+
+def only_run(name: str, arguments: Sequence[str]) -> str:
+    """The folder that is the only argument of the program `name`.
+
+    Raises:
+      ConfigError: for any other arguments, saying what is wanted.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise ConfigError(f"usage: python -m curious_jax.{name} RUN, where RUN is the folder of a run")
+    return arguments[0]
 
 
 def keep_compiled(folder: str | None) -> None:

@@ -238,9 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise ConfigError("usage: python -m curious_jax.report RUN, where RUN is the folder of a run")
-    print(f"report: {write(arguments[0])}")
+    print(f"report: {write(program.only_run('report', arguments))}")
     return program.DONE
 
 

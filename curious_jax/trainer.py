@@ -293,8 +293,7 @@ def lowered_epoch(run: Setup, state: TrainState) -> Any:
 
 def compiled_epoch(run: Setup, state: TrainState) -> Any:
     """lowered_epoch, compiled."""
-    with devices.using(run.config.devices):
-        return lowered_epoch(run, state).compile()
+    return lowered_epoch(run, state).compile()
 
 
 def finite(state: TrainState, total: CycleMetrics) -> jax.Array:

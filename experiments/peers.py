@@ -68,7 +68,9 @@ def theirs(seed: int, target: float, steps: int, interval: int, episodes: int) -
     from stable_baselines3 import DDPG, HerReplayBuffer
     from stable_baselines3.common.noise import NormalActionNoise
 
-    _compatible()
+    from envs import official_compat
+
+    official_compat.apply()
     gymnasium.register_envs(gymnasium_robotics)
     env, test_env = gymnasium.make(ENVIRONMENT), gymnasium.make(ENVIRONMENT)
     size = len(env.action_space.sample())
@@ -118,15 +120,6 @@ def _success(model: Any, env: Any, episodes: int) -> float:
             over = ended or cut
         solved += float(info["is_success"])
     return solved / episodes
-
-
-def _compatible() -> None:
-    """gymnasium-robotics' joint functions fail an assertion on newer MuJoCo; ours mend that, where they are there."""
-    try:
-        from envs import official_compat
-    except ImportError:
-        return
-    official_compat.apply()
 
 
 def median(rows: Sequence[dict[str, Any]], key: str) -> float:

@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-from curious_jax import checkpoint, evaluate, export, playback
+from curious_jax import checkpoint, evaluate, export, trained
 from curious_jax.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 
 
 def policy(path, index=0):
-    return playback.load(checkpoint.find(path), index).policy
+    return trained.load(checkpoint.find(path), index).policy
 
 
 def same(a, b):

@@ -62,7 +62,7 @@ def test_the_video_stands_in_the_run_s_folder_unless_told(finished_run, monkeypa
             "--module stack: the run has no such module; choose from all, reach, push, distractor1",
         ),
         (["--module", ""], "--module '': must be names separated by commas"),
-        (["--episodes", "0"], "--episodes 0: must be between 1 and 64"),
+        (["--episodes", "0"], "--episodes 0: must be a whole number between 1 and 64"),
         (["--rounds", "x"], "--rounds x: must be a whole number"),
         (["--size", "640"], "--size 640: must be WIDTHxHEIGHT"),
         (["--size", "9x9"], "--size 9x9: must be WIDTHxHEIGHT"),

@@ -7,14 +7,14 @@ import jax
 import numpy as np
 import pytest
 
-from curious_jax import checkpoint, evaluation, playback, trainer
+from curious_jax import checkpoint, evaluation, playback, trained, trainer
 from curious_jax import config as configs
 from curious_jax.types import FLAT
 
 
 @pytest.fixture(scope="module")
 def loaded(finished_run):
-    return playback.load(checkpoint.find(finished_run))
+    return trained.load(checkpoint.find(finished_run))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_the_flat_goal_of_her_asks_for_every_module(loaded):
 
 def test_one_of_several_seeds(two_seed_run):
     export = checkpoint.find(two_seed_run)
-    first, second = (playback.load(export, index) for index in (0, 1))
+    first, second = (trained.load(export, index) for index in (0, 1))
     assert (first.config.seed, second.config.seed, second.config.num_seeds) == (5, 6, 1)
     leaves = zip(jax.tree.leaves(first.policy.actor), jax.tree.leaves(second.policy.actor))
     assert any(not np.array_equal(a, b) for a, b in leaves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -119,6 +120,11 @@ class ObservationLayout:
 
 def observe(sensordata: Array, distractors: Array) -> Array:
     """Observation [O] from sensordata [nsensordata] and distractor positions [D, 3], for one environment."""
+    return jnp.concatenate([*sensed(sensordata), distractors.reshape(-1)])
+
+
+def sensed(sensordata: Any, xp: Any = jnp) -> list[Any]:
+    """The observation's parts but for the distractors, in order; `xp` is jnp or numpy, as sensordata is."""
     sensors = SensorLayout((sensordata.shape[0] - _ROBOT_SENSORS) // _CUBE_SENSORS)
     gripper = sensordata[sensors.gripper_position]
     gripper_velocity = sensordata[sensors.gripper_velocity]
@@ -133,30 +139,30 @@ def observe(sensordata: Array, distractors: Array) -> Array:
         parts += [
             position,
             position - gripper,
-            quaternion_to_euler(sensordata[sensors.cube_quaternion(k)]),
+            quaternion_to_euler(sensordata[sensors.cube_quaternion(k)], xp),
             (sensordata[sensors.cube_velocity(k)] - gripper_velocity) * CONTROL_PERIOD,
             sensordata[sensors.cube_angular_velocity(k)] * CONTROL_PERIOD,
         ]
-    return jnp.concatenate([*parts, distractors.reshape(-1)])
+    return parts
 
 
-def quaternion_to_euler(quaternion: Array) -> Array:
+def quaternion_to_euler(quaternion: Any, xp: Any = jnp) -> Any:
     """Euler angles [3] in rad of a unit quaternion (w, x, y, z): intrinsic x, then y, then z.
 
     R = Rx(a) Ry(b) Rz(c), what `mat2euler` in gymnasium-robotics' rotations returns. At the pole (b = ±90°) only a ± c
-    is determined; there a = 0.
+    is determined; there a = 0. `xp` is jnp or numpy, as the quaternion is.
     """
     w, x, y, z = quaternion
     r02 = 2 * (x * z + w * y)
     r12, r22 = 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)
     r01, r00 = 2 * (x * y - w * z), 1 - 2 * (y * y + z * z)
     r10, r11 = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z)
-    cos_b = jnp.hypot(r12, r22)
+    cos_b = xp.hypot(r12, r22)
     regular = cos_b > 1e-6  # single precision's neighbourhood of the pole
-    a = jnp.where(regular, jnp.arctan2(-r12, r22), 0.0)
-    b = jnp.arctan2(r02, cos_b)
-    c = jnp.where(regular, jnp.arctan2(-r01, r00), jnp.arctan2(r10, r11))
-    return jnp.stack([a, b, c])
+    a = xp.where(regular, xp.arctan2(-r12, r22), 0.0)
+    b = xp.arctan2(r02, cos_b)
+    c = xp.where(regular, xp.arctan2(-r01, r00), xp.arctan2(r10, r11))
+    return xp.stack([a, b, c])
 
 
 def _check_index(what: str, k: int, count: int) -> None:

@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from envs.fetch import constants as c
-from envs.fetch import scene, start
+from envs.fetch import observation, scene, start
 from envs.fetch.observation import SensorLayout
 
 _DRAWS = 512  # positions drawn at once for a cube, of which the first that fits is taken
@@ -33,7 +33,6 @@ class PlainFetch:
         # As in physics/native.py: a world that diverges must show.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.data = mujoco.MjData(self.model)
-        self.sensors = SensorLayout(num_cubes)
 
     def reset(self, cubes: np.ndarray) -> None:
         """The settled arm, and level cubes at rest at `cubes` [n, 2] (x, y in m)."""
@@ -46,10 +45,10 @@ class PlainFetch:
 
     def step(self, action: np.ndarray) -> bool:
         """One control step of 0.04 s with `action` [4], clipped to [-1, 1]; is the world still finite?"""
-        data, sensors = self.data, self.sensors
+        data = self.data
         action = np.clip(action, -1.0, 1.0)
-        quaternion = data.sensordata[sensors.hand_quaternion] + np.array(c.HAND_ROTATION)
-        data.mocap_pos[0] = data.sensordata[sensors.hand_position] + c.DISPLACEMENT * action[:3]
+        quaternion = data.sensordata[SensorLayout.hand_quaternion] + np.array(c.HAND_ROTATION)
+        data.mocap_pos[0] = data.sensordata[SensorLayout.hand_position] + c.DISPLACEMENT * action[:3]
         data.mocap_quat[0] = quaternion / np.linalg.norm(quaternion)
         fingers = np.clip(data.qpos[start.FINGER_JOINTS] + action[3], *c.FINGER_RANGE)
         data.ctrl[:] = 0.0 if self.start.locked else fingers
@@ -58,38 +57,7 @@ class PlainFetch:
 
     def observe(self) -> np.ndarray:
         """The observation [O] without distractors, float64; see observation.ObservationLayout."""
-        sensordata, sensors = self.data.sensordata, self.sensors
-        gripper, velocity = sensordata[sensors.gripper_position], sensordata[sensors.gripper_velocity]
-        parts = [
-            gripper,
-            velocity * c.CONTROL_PERIOD,
-            sensordata[sensors.finger_position],
-            sensordata[sensors.finger_velocity] * c.CONTROL_PERIOD,
-        ]
-        for k in range(1, sensors.num_cubes + 1):
-            position = sensordata[sensors.cube_position(k)]
-            parts += [
-                position,
-                position - gripper,
-                quaternion_to_euler(sensordata[sensors.cube_quaternion(k)]),
-                (sensordata[sensors.cube_velocity(k)] - velocity) * c.CONTROL_PERIOD,
-                sensordata[sensors.cube_angular_velocity(k)] * c.CONTROL_PERIOD,
-            ]
-        return np.concatenate(parts)
-
-
-def quaternion_to_euler(quaternion: np.ndarray) -> np.ndarray:
-    """observation.quaternion_to_euler in numpy: [4] (w, x, y, z) -> [3] rad."""
-    w, x, y, z = quaternion
-    r02 = 2 * (x * z + w * y)
-    r12, r22 = 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)
-    cos_b = np.hypot(r12, r22)
-    b = np.arctan2(r02, cos_b)
-    if cos_b > 1e-6:
-        r01, r00 = 2 * (x * y - w * z), 1 - 2 * (y * y + z * z)
-        return np.array([np.arctan2(-r12, r22), b, np.arctan2(-r01, r00)])
-    r10, r11 = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z)
-    return np.array([0.0, b, np.arctan2(r10, r11)])
+        return np.concatenate(observation.sensed(self.data.sensordata, np))
 
 
 def place_cubes(

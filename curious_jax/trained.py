@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from curious_jax import options, program
 from curious_jax.config import PHYSICS, TrainConfig
 from curious_jax.errors import ConfigError
-from curious_jax.types import Env
 
 if TYPE_CHECKING:
     import jax
 
     from curious_jax import checkpoint, trainer
+    from curious_jax.types import Env
 
 CHECKPOINTS = ("last", "best")
 
@@ -48,7 +48,7 @@ class Loaded(NamedTuple):
     """A trained policy and the world it was trained in."""
 
     config: TrainConfig  # of this one seed
-    env: Env
+    env: "Env"
     policy: "trainer.Policy"
     offset: "jax.Array | None"  # [O], what the sensors are off by (perturbation.py)
 

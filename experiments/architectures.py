@@ -35,7 +35,7 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
         figures.line(ax, part, figures.SUCCESS, figures.NAMES[name], figures.LOOK[name], "std")
     figures.dots(ax, parts["muvfa"], parts["mgme"], look=figures.LOOK["muvfa"])
     figures.success_axes(ax, "mean ± std over seeds; dots: M-UVFA above MG-ME, p < 0.01")
-    figures.legend(ax, loc="center right")
+    figures.legend(ax, below=True)
     figures.save(made, path)
 
 

@@ -57,7 +57,7 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
             figures.line(ax, part, figures.SUCCESS, figures.NAMES[name], figures.LOOK[name], "sem")
         figures.dots(ax, parts["curious"], parts["muvfa"])
         figures.success_axes(ax, f"{number} distracting modules")
-    figures.legend(axes[0], loc="lower right")
+    figures.legend(axes[0], below=True)
     made.suptitle("mean ± s.e.m. over seeds; dots: CURIOUS above M-UVFA, p < 0.01", fontsize=9)
     figures.save(made, path)
 

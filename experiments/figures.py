@@ -119,9 +119,12 @@ def success_axes(ax: Any, title: str = "") -> None:
     ax.set_title(title, fontsize=10)
 
 
-def legend(ax: Any, **options: Any) -> None:
-    """A legend where there is something to name."""
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False, fontsize=9, **options)
-    else:
+def legend(ax: Any, below: bool = False, **options: Any) -> None:
+    """A legend where there is something to name; `below` the whole figure, where it hides no curve."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
         ax.text(0.5, 0.5, "no evaluations yet", transform=ax.transAxes, ha="center")
+    elif below:
+        ax.figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4), frameon=False)
+    else:
+        ax.legend(frameon=False, fontsize=9, **options)

@@ -43,7 +43,7 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
     after = {name: [row for row in part if row["episodes"] >= at] for name, part in parts.items()}
     figures.dots(left, after["curious"], after["muvfa"])
     figures.success_axes(left, "mean ± std over seeds; dots: CURIOUS above M-UVFA, p < 0.01")
-    figures.legend(left, loc="lower right")
+    figures.legend(left, below=True)
     _draw_recovery(right, {name: recoveries(rows, name, at) for name in ALGORITHMS})
     figures.save(made, path)
 

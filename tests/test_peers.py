@@ -20,12 +20,21 @@ def test_medians_and_how_many_times():
     result = peers.compare(own, other)
     assert result["env_steps_per_s"] == {"ours": 3000.0, "theirs": 60.0, "times": 50.0}
     assert result["train_s"] == {"ours": 5.0, "theirs": 100.0, "times_fewer": 20.0}
-    assert result["compile_s"] == {"ours": 2.0} and result["all_reached_the_target"]
+    assert result["compile_s"] == {"ours": 2.0}
+    assert result["seeds_that_missed_the_target"] == {"ours": 0, "theirs": 0}
 
 
-def test_a_run_that_missed_the_target_has_no_time_to_it():
-    result = peers.compare([row()], [row(status="not_reached")])
-    assert result["train_s"]["times_fewer"] is None and not result["all_reached_the_target"]
+def test_a_seed_that_missed_the_target_ranks_last():
+    missed = row(status="not_reached", train_s=1.0)
+    result = peers.compare([row()] * 3, [missed, row(train_s=60.0), row(train_s=50.0)])
+    assert result["train_s"] == {"ours": 5.0, "theirs": 60.0, "times_fewer": 12.0}
+    assert result["seeds_that_missed_the_target"] == {"ours": 0, "theirs": 1}
+
+
+def test_no_time_to_the_target_when_the_median_seed_missed_it():
+    missed = row(status="not_reached", train_s=1.0)
+    result = peers.compare([row()] * 3, [missed, missed, row(train_s=50.0)])
+    assert result["train_s"]["theirs"] is None and result["train_s"]["times_fewer"] is None
 
 
 @pytest.mark.skipif(not HAS_PEER, reason="stable-baselines3 and gymnasium-robotics are not installed")

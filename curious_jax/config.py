@@ -36,7 +36,7 @@ LEARNERS = ("ddpg", "td3")
 PRESETS = ("auto", "cpu", "gpu", "paper")
 PHYSICS = ("auto", "c", "jax", "warp")
 WORLDS = ("fetch", "point")
-STARTS = ("default", "fetch-push")
+STARTS = ("default", "fetch-reach", "fetch-push")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class TrainConfig:
     world: str = option("fetch", "fetch, or point (a point-mass probe that learns in seconds)", "ours", WORLDS)
     start: str = option(
         "default",
-        "where episodes start; fetch-push: as FetchPush-v4 does, the gripper 12 cm lower and its fingers locked shut",
+        "where episodes start; fetch-reach and fetch-push: as FetchReach-v4 and FetchPush-v4 do, fingers locked shut, "
+        "for push the gripper 12 cm lower",
         "ours",
         STARTS,
     )

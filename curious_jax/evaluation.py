@@ -97,6 +97,8 @@ def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
     fold = jax.vmap(jax.random.fold_in, (0, None)) if several else jax.random.fold_in
 
     def evaluate(policy: Any, key: Any, episodes: int, offset: Any = None) -> list[Result]:
+        # A new run's and a trained policy alike: arrays that JAX may and may not move would make two programs.
+        policy = jax.tree.map(lambda x: jax.device_put(x, jnp.asarray(x).sharding), policy)
         chunks = -(-episodes // worlds)
         module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
         # One batch at a time: physics on the host is not asked twice at once.

@@ -77,7 +77,7 @@ class CuriousFetchEnv(gymnasium.Env):
 
     Args:
       modules: names such as reach, push2, stack1on2.
-      start: default, or fetch-push: as FetchPush-v4 starts.
+      start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": round(1 / c.CONTROL_PERIOD)}

@@ -20,7 +20,7 @@ def make(
       distractors: number of out-of-reach cubes, a module each.
       physics: auto, c, jax or warp (fetch only).
       num_worlds: worlds simulated side by side, which sizes the physics buffers.
-      start: default, or fetch-push: as FetchPush-v4 starts (fetch only).
+      start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push (fetch only).
     Raises:
       ValueError: one line that names the option and the right values.
     """

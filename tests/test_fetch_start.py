@@ -28,8 +28,15 @@ def test_fetch_push_starts_low_and_with_goals_and_cubes_around_it():
     np.testing.assert_allclose(goals.min(axis=0), settled.gripper[:2] - 0.15, atol=2e-3)
 
 
-def test_locked_fingers_do_not_hear_the_action():
-    env = FetchEnv.create(0, 0, physics="c", start_name="fetch-push")
+def test_fetch_reach_starts_as_usual_with_locked_fingers():
+    settled, usual = start.settled_start("fetch-reach"), start.settled_start()
+    np.testing.assert_array_equal(settled.qpos, usual.qpos)
+    assert settled.locked and not usual.locked
+
+
+@pytest.mark.parametrize("name", ["fetch-reach", "fetch-push"])
+def test_locked_fingers_do_not_hear_the_action(name):
+    env = FetchEnv.create(0, 0, physics="c", start_name=name)
     step = jax.jit(env.step)
     state = jax.jit(env.reset)(jax.random.key(0))
     for _ in range(8):
@@ -41,7 +48,7 @@ def test_locked_fingers_do_not_hear_the_action():
 @pytest.mark.parametrize(
     "options, mentions",
     [
-        ({"start": "low"}, "--start low: must be one of default, fetch-push"),
+        ({"start": "low"}, "--start low: must be one of default, fetch-reach, fetch-push"),
         ({"start": "fetch-push", "modules": ("push", "stack")}, "fingers are locked shut, so stack cannot be learned"),
         ({"start": "fetch-push", "world": "point", "modules": ("push",)}, "--world point has no other start"),
     ],

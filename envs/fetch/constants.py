@@ -18,10 +18,11 @@ FINGER_RANGE = (0.0, 0.2)  # range of the finger targets (the joints themselves 
 
 # Official set-up: the mocap body is put at the grip site plus this, and the arm settles for 10 control steps.
 SETTLE_OFFSETS = {
-    "default": (-0.498, 0.005, -0.231),  # as in FetchReach-v4 and FetchPickAndPlace-v4
+    "default": (-0.498, 0.005, -0.231),  # as in FetchPickAndPlace-v4
+    "fetch-reach": (-0.498, 0.005, -0.231),  # as in FetchReach-v4
     "fetch-push": (-0.498, 0.005, -0.431),  # as in FetchPush-v4: the gripper just above the table
 }
-LOCKED_STARTS = ("fetch-push",)  # from which the fingers stay shut, whatever the action says
+LOCKED_STARTS = ("fetch-reach", "fetch-push")  # from which the fingers stay shut, whatever the action says
 SETTLE_CONTROL_STEPS = 10
 
 # Table: top and cube sizes are official; half-sizes and centre are ours, so that it reaches under the distractors.

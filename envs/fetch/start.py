@@ -45,7 +45,8 @@ def settled_start(name: str = "default") -> Start:
     """Settles the arm as the official `_env_setup` does: the mocap body jumps, the weld pulls the hand after it.
 
     Args:
-      name: default, or fetch-push: as FetchPush-v4 starts, 12 cm lower and with locked fingers.
+      name: default, or as an official environment starts: fetch-reach with locked fingers, fetch-push with locked
+        fingers and 12 cm lower.
     Raises:
       ValueError: one line that names the option and the right values.
     """

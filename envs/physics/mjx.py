@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import functools
+import importlib.metadata
+from pathlib import Path
 
 import jax
 import mujoco
 import numpy as np
 from mujoco import mjx
 
-from envs.physics import mjx_step, protocol
+from envs.physics import kept, mjx_step, protocol
 from envs.physics.protocol import Array, PhysicsState
 
 
@@ -22,7 +23,7 @@ class MjxPhysics:
 
     model: mjx.Model
     blank: mjx.Data
-    welded: mjx_step.WeldedBody
+    steps: kept.Function
     name = "jax"
 
     @classmethod
@@ -38,7 +39,22 @@ class MjxPhysics:
         # accelerations, and cubes at rest start rocking.
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
         _margins_into_sizes(model)
-        return cls(mjx.put_model(model, impl="jax"), mjx.make_data(model, impl="jax"), mjx_step.WeldedBody(model))
+        put, blank, welded = (
+            mjx.put_model(model, impl="jax"),
+            mjx.make_data(model, impl="jax"),
+            mjx_step.WeldedBody(model),
+        )
+
+        def steps(qpos: Array, qvel: Array, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> tuple[Array, ...]:
+            """A control step of one world -> qpos, qvel, sensordata."""
+            data = blank.replace(
+                qpos=qpos, qvel=qvel, ctrl=ctrl, mocap_pos=mocap_pos[None], mocap_quat=mocap_quat[None]
+            )
+            with _full_precision(), mjx_step.unfused_kinematics():
+                data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(put, d, welded), data)
+            return data.qpos, data.qvel, data.sensordata
+
+        return cls(put, blank, kept.over_worlds(steps, _content(model)))
 
     @property
     def bytes_per_world(self) -> int:
@@ -48,18 +64,25 @@ class MjxPhysics:
     def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
         return protocol.initial_state(qpos, qvel, sensordata)
 
-    @functools.partial(jax.jit, static_argnums=0)  # traced once for all callers: it takes seconds
     def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
-        data = self.blank.replace(
-            qpos=state.qpos, qvel=state.qvel, ctrl=ctrl, mocap_pos=mocap_pos[None], mocap_quat=mocap_quat[None]
-        )
-        with _full_precision(), mjx_step.unfused_kinematics():
-            data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(self.model, d, self.welded), data)
-        return protocol.next_state(state, data.qpos, data.qvel, data.sensordata, overflow=False)
+        qpos, qvel, sensordata = self.steps(state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat)
+        return protocol.next_state(state, qpos, qvel, sensordata, overflow=False)
 
     def with_worlds(self, num_worlds: int) -> MjxPhysics:
         del num_worlds  # nothing is shared between worlds
         return self
+
+
+def _content(model: mujoco.MjModel) -> bytes:
+    """All that the traced step depends on: the model, mjx, and these files."""
+    saved = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, saved)
+    here = Path(__file__)
+    sources = b"".join(
+        here.with_name(name).read_bytes() for name in ("kept.py", "mjx.py", "mjx_step.py", "protocol.py")
+    )
+    versions = f"{mujoco.__version__} {importlib.metadata.version('mujoco-mjx')}"
+    return saved.tobytes() + versions.encode() + sources
 
 
 def _margins_into_sizes(model: mujoco.MjModel) -> None:

@@ -98,3 +98,14 @@ def test_it_runs_on_several_devices():
     sharded = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("devices"), out_specs=P("devices")))
     product, _ = sharded(x, y)
     np.testing.assert_array_equal(product, x * y[:, None])
+
+
+def test_what_jax_does_not_keep_runs_all_the_same(cache):
+    def callback(x):
+        return (
+            jax.pure_callback(lambda v: 2 * v, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="expand_dims"),
+        )
+
+    (double,) = jax.vmap(kept.over_worlds(callback, b""))(X[0])
+    np.testing.assert_array_equal(double, 2 * X[0])
+    assert not list(cache.glob("traced-*"))

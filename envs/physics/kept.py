@@ -68,7 +68,10 @@ def _load_or_trace(function: Function, content: bytes, shapes: Sequence[tuple[in
     path = folder / (PREFIX + _key(content, shapes))
     with contextlib.suppress(Exception):  # a damaged file is as good as none
         return export.deserialize(bytearray(path.read_bytes())).call
-    traced = export.export(jax.jit(function))(*(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes))
+    try:
+        traced = export.export(jax.jit(function))(*(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes))
+    except (ValueError, NotImplementedError):  # on some platforms it uses what JAX does not keep
+        return function
     with contextlib.suppress(OSError, ImportError):  # a full disk costs the next start its seconds, nothing else
         folder.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".{path.name}.{os.getpid()}")

@@ -65,6 +65,8 @@ def check(out: str | None) -> None:
     """
     if out is None:
         return
+    if not out.strip():
+        raise ConfigError("--out: must name a folder, as in --out runs/NAME; or leave it out")
     path = Path(out)
     try:
         os.lstat(path)

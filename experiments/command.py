@@ -100,6 +100,8 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
 
         ray_engine.load()
     grid.check(conditions, seeds, group)
+    if own.out is not None and not own.out.strip():
+        raise ConfigError("--out: must name a folder, as in --out runs/NAME; or leave it out")
     out = Path(own.out or f"runs/{experiment.name}-{world}")
     _claim(out, conditions)
 

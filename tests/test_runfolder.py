@@ -83,6 +83,12 @@ def test_a_file_is_no_folder(tmp_path):
             runfolder.check(str(tmp_path / out))
 
 
+@pytest.mark.parametrize("out", ["", "  "])
+def test_an_empty_name_is_no_folder(out):
+    with pytest.raises(ConfigError, match="^--out: must name a folder"):
+        runfolder.check(out)
+
+
 def test_check_writes_nothing(tmp_path):
     runfolder.check(str(tmp_path / "a" / "b"))
     assert not os.listdir(tmp_path)

@@ -70,7 +70,7 @@ def test_a_pretrained_policy_is_found_by_name_from_any_folder(empty_folder):
 
 
 def test_a_name_that_is_not_there(empty_folder, monkeypatch):
-    with pytest.raises(ConfigError, match="pretrained/five: no such policy; there are four-modules"):
+    with pytest.raises(ConfigError, match="pretrained/five: no such policy; there are fetch-push, four-modules"):
         checkpoint.find("pretrained/five")
     monkeypatch.setattr(checkpoint.curious_jax, "__file__", str(empty_folder / "curious_jax" / "__init__.py"))
     with pytest.raises(ConfigError, match="come with a clone of curious_jax's repository"):  # an installed wheel

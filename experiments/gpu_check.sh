@@ -8,7 +8,7 @@
 # Packages: those of the machine's python3, or PACKED=DIR, with pieces of a packed site folder (piece.00, piece.01, ...)
 # and perhaps a warp-kernels.tgz, which are unpacked below OUT; or WHEELS=DIR, wheels that pip installs without a network.
 # By environment, with defaults: LIMIT=570 seconds for the whole visit (a part gets what is left), TRAIN_SECONDS=130 a seed,
-# SEEDS="0 1 2", PHYSICS=warp, PRESET=gpu, WORLDS=64 for parity, and more options in TRAIN_ARGS, SUITE_ARGS, PROFILE_ARGS.
+# PROFILE_SECONDS=150, SUITE_SECONDS=400, SEEDS="0 1 2", PHYSICS=warp, PRESET=gpu, WORLDS=64 for parity, and more options in TRAIN_ARGS, SUITE_ARGS, PROFILE_ARGS.
 # A rehearsal without a GPU: see tests/test_gpu_check.py.
 set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT}
@@ -56,9 +56,10 @@ for seed in $seeds; do
   part "train-$seed" "$train_seconds" python3 -m curious_jax.train --modules reach,push,pnp,stack --preset "$preset" \
     --physics "$physics" --seed "$seed" --out "$out/run-$seed" "${train_args[@]}"
 done
-part profile 150 python3 -m curious_jax.benchmark --seconds 2 --preset "$preset" --physics "$physics" \
+part profile "${PROFILE_SECONDS:-150}" python3 -m curious_jax.benchmark --seconds 2 --preset "$preset" --physics "$physics" \
   --profile "$out/profile" "${profile_args[@]}"
-TAIL=40 part suite 400 python3 -m curious_jax.benchmark --seconds 2 --preset "$preset" --suite "$out/suite" "${suite_args[@]}"
+TAIL=40 part suite "${SUITE_SECONDS:-400}" python3 -m curious_jax.benchmark --seconds 2 --preset "$preset" \
+  --suite "$out/suite" "${suite_args[@]}"
 
 cache=$(python3 -c 'import warp; warp.config.quiet = True; warp.init(); print(warp.config.kernel_cache_dir)' | tail -n 1)
 [[ -d $cache ]] && tar -czf "$out/warp-kernels.tgz" -C "$(dirname "$(dirname "$cache")")" "$(basename "$(dirname "$cache")")"

@@ -1,6 +1,7 @@
 """What the programs share: exit statuses, one line for bad input, and the way to an environment."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +30,15 @@ def fail(message: str, status: int) -> int:
     """Says what is wrong in one line on standard error; returns the status."""
     print("error: " + " ".join(message.split()), file=sys.stderr)
     return status
+
+
+def python() -> str:
+    """How to call this Python from the current folder: `python`, unless that is another or none."""
+    named = shutil.which("python")
+    if named and Path(named).parent == Path(sys.executable).parent:
+        return "python"
+    near = os.path.relpath(sys.executable)
+    return min(sys.executable, near if os.sep in near else os.path.join(".", near), key=len)
 
 
 def only_run(name: str, arguments: Sequence[str]) -> str:

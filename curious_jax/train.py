@@ -97,9 +97,9 @@ def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: A
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     print(curves.small_plot(runfolder.read_rows(folder.path)))
     print(f"{history.status}: {_success_line(history)}\ncurves: {folder.path / runfolder.CURVES}")
-    print(f"watch it with: python -m curious_jax.play {folder.path}")
+    print(f"watch it with: {program.python()} -m curious_jax.play {folder.path}")
     if history.status == "interrupted":
-        print(f"go on with: python -m curious_jax.train --resume {folder.path}")
+        print(f"go on with: {program.python()} -m curious_jax.train --resume {folder.path}")
     if recorder.problem:
         program.fail(recorder.problem, program.FAILED)
     return recorder.exit_status(history.status)

@@ -1,5 +1,8 @@
 """What the programs share: where compiled programs are kept."""
 
+import os
+import sys
+
 import jax
 import pytest
 
@@ -57,3 +60,15 @@ def test_a_bad_cache_is_refused(refuse, tmp_path):
     line = refuse(train, "--world", "point", "--modules", "reach", "--cache", file / "cache")
     assert line == f"error: --cache {file}/cache: not a folder that can be written to; give another, or none"
     assert line in refuse(evaluate, "runs/none", "--cache", file / "cache")
+
+
+def test_the_python_to_call_is_named_so_that_it_is_this_one(tmp_path, monkeypatch):
+    (tmp_path / "python").write_text("#!/bin/sh\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program.python() == "python"
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    for folder in (tmp_path, tmp_path.parent, "/"):
+        monkeypatch.chdir(folder)
+        assert os.sep in program.python() and os.path.samefile(program.python(), sys.executable)

@@ -64,9 +64,9 @@ def _draw_recovery(ax: Any, found: dict[str, list[float]]) -> None:
         ax.text(0.5, top, "not regained", ha="center", va="bottom", fontsize=8)
     ax.set_xlabel("")
     ax.set_xlim(-0.6, len(found) - 0.4)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.08 * top)
     ax.set_xticks(range(len(found)), [figures.NAMES[name] for name in found])
-    ax.set_ylabel("episodes to regain 95 % of the former success")
+    ax.set_ylabel("episodes to regain 95 %")
     ax.set_title("a mark per seed, line: median", fontsize=10)
 
 

@@ -57,6 +57,16 @@ def write_json(path: Path, data: Any) -> None:
         scratch.unlink(missing_ok=True)
 
 
+def check_name(out: str | None) -> None:
+    """Refuses an empty name.
+
+    Raises:
+      ConfigError: naming --out.
+    """
+    if out is not None and not out.strip():
+        raise ConfigError("--out: must name a folder, as in --out runs/NAME; or leave it out")
+
+
 def check(out: str | None) -> None:
     """Refuses, before anything is written, a folder that cannot become the run's.
 
@@ -65,8 +75,7 @@ def check(out: str | None) -> None:
     """
     if out is None:
         return
-    if not out.strip():
-        raise ConfigError("--out: must name a folder, as in --out runs/NAME; or leave it out")
+    check_name(out)
     path = Path(out)
     try:
         os.lstat(path)

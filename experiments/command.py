@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from curious_jax import options, program, train
+from curious_jax import options, program, runfolder, train
 from curious_jax.errors import ConfigError
 from experiments import cells, grid, plan, table
 from experiments.cells import Stage
@@ -100,8 +100,7 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
 
         ray_engine.load()
     grid.check(conditions, seeds, group)
-    if own.out is not None and not own.out.strip():
-        raise ConfigError("--out: must name a folder, as in --out runs/NAME; or leave it out")
+    runfolder.check_name(own.out)
     out = Path(own.out or f"runs/{experiment.name}-{world}")
     _claim(out, conditions)
 

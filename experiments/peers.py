@@ -27,22 +27,9 @@ from typing import Any
 ENVIRONMENT = "FetchReach-v4"
 # The run of `make demo`, with the fingers locked as in FetchReach-v4.
 OURS = (
-    *(
-        "--preset",
-        "cpu",
-        "--modules",
-        "reach",
-        "--start",
-        "fetch-reach",
-        "--num-envs",
-        "38",
-        "--updates-per-cycle",
-        "40",
-        "--episodes",
-        "3800",
-    ),
-    *("--capacity", "3800", "--evaluation-interval", "114", "--evaluation-episodes", "50"),
-)
+    "--preset cpu --modules reach --start fetch-reach --num-envs 38 --updates-per-cycle 40 --episodes 3800 "
+    "--capacity 3800 --evaluation-interval 114 --evaluation-episodes 50"
+).split()
 # Stable-Baselines3's example for HER on Fetch, with DDPG: γ 0.95, networks 3 × 256, batch 256, a step of learning per
 # environment step after 1,000 steps, exploration noise 0.2.
 THEIRS: dict[str, Any] = {

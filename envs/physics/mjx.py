@@ -21,7 +21,6 @@ from envs.physics.protocol import Array, PhysicsState
 class MjxPhysics:
     """Each control step is a loop of 20 physics steps on a fresh `mjx.Data`, whose buffers hold every contact."""
 
-    model: mjx.Model
     blank: mjx.Data
     steps: kept.Function
     name = "jax"
@@ -39,11 +38,8 @@ class MjxPhysics:
         # accelerations, and cubes at rest start rocking.
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
         _margins_into_sizes(model)
-        put, blank, welded = (
-            mjx.put_model(model, impl="jax"),
-            mjx.make_data(model, impl="jax"),
-            mjx_step.WeldedBody(model),
-        )
+        put, blank = mjx.put_model(model, impl="jax"), mjx.make_data(model, impl="jax")
+        welded = mjx_step.WeldedBody(model)
 
         def steps(qpos: Array, qvel: Array, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> tuple[Array, ...]:
             """A control step of one world -> qpos, qvel, sensordata."""
@@ -54,7 +50,7 @@ class MjxPhysics:
                 data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(put, d, welded), data)
             return data.qpos, data.qvel, data.sensordata
 
-        return cls(put, blank, kept.over_worlds(steps, _content(model)))
+        return cls(blank, kept.over_worlds(steps, _content(model)))
 
     @property
     def bytes_per_world(self) -> int:

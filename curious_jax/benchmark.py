@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax import config as configs
-from curious_jax import options, program, runfolder
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
 from curious_jax.config import PHYSICS
 from curious_jax.errors import ConfigError
+from curious_jax.run import folder as runfolder
 
 
 def parser() -> options.Parser:
@@ -61,7 +63,7 @@ def _benchmark(arguments: options.Arguments) -> int:
         raise ConfigError(f"--suite-{next(iter(chosen))}: is for --suite DIR; give that too")
     import jax
 
-    from curious_jax import memory
+    from curious_jax.run import memory
 
     platform = jax.default_backend()
     rollout_config = configs.make_config(platform, **arguments.settings)
@@ -73,12 +75,12 @@ def _benchmark(arguments: options.Arguments) -> int:
     if given["profile"]:
         if config.num_seeds > 1 or config.algorithm == "mgme":
             raise ConfigError("--profile: looks at one seed of one learner; leave --num-seeds and mgme out")
-        from curious_jax import profiling
+        from curious_jax.measure import profile
 
-        result = profiling.profile(config, env, seconds, _folder("--profile", given["profile"]))
-        text = profiling.table(result)
+        result = profile.profile(config, env, seconds, _folder("--profile", given["profile"]))
+        text = profile.table(result)
     elif given["suite"]:
-        from curious_jax import suite
+        from curious_jax.measure import suite
 
         folder = _folder("--suite", given["suite"])
         sizes = dataclasses.replace(suite.default_sizes(platform), **chosen)
@@ -86,9 +88,9 @@ def _benchmark(arguments: options.Arguments) -> int:
         suite.write(result, folder)
         text = suite.table(result)
     else:
-        from curious_jax import measuring
+        from curious_jax.measure import timing
 
-        result = measuring.figures(config, env, rollout_config.schedule.num_envs, seconds)
+        result = timing.figures(config, env, rollout_config.schedule.num_envs, seconds)
         text = table(result)
     print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else text)
     return program.DONE

@@ -13,11 +13,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from curious_jax import options, program, runfolder, trained
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.run import folder as runfolder
+from curious_jax.run import trained
 
 if TYPE_CHECKING:
-    from curious_jax import checkpoint
+    from curious_jax.run import policies
 
 MAX_EPISODES = 1_000_000
 
@@ -65,7 +68,7 @@ def _check_official(name: str) -> None:
 
 
 def measure(
-    export: "checkpoint.Export",
+    export: "policies.Export",
     episodes: int,
     seed: int = 0,
     index: int = 0,
@@ -82,7 +85,9 @@ def measure(
     """
     import jax
 
-    from curious_jax import evaluation, judge, trainer
+    from curious_jax import evaluation
+    from curious_jax.learner import trainer
+    from curious_jax.measure import official as judge
 
     config, env, policy, offset = trained.load(export, index, physics)
     about = {
@@ -114,7 +119,7 @@ def table(result: dict[str, Any]) -> str:
         f"after {result['trained_episodes']:,} episodes"
     )
     if "env" in result:
-        from curious_jax import judge
+        from curious_jax.measure import official as judge
 
         return f"{heading}\n{judge.table(result)}"
     width = max(len(name) for name in [*result["success"], "module"])

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import binomtest
 
-from curious_jax import devices, perturbation, rollout, trainer
 from curious_jax.config import TrainConfig
+from curious_jax.learner import devices, perturbation, rollout, trainer
 from curious_jax.types import FLAT, Env
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax import options, program, trained
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.run import trained
 
 
 def parser() -> options.Parser:
@@ -35,14 +37,14 @@ def _export(given: dict[str, Any]) -> int:
     if folder.exists():
         raise ConfigError(f"{folder}: is there already; name a new folder")
     export, index = trained.find(given)
-    from curious_jax import checkpoint
+    from curious_jax.run import policies
 
     loaded = trained.load(export, index)
     success = export.info.get("mean_success")
     if isinstance(success, list):
         success = success[index]
     try:
-        checkpoint.save(
+        policies.save(
             folder, loaded.policy, loaded.config, {"episodes": export.info["episodes"], "mean_success": success}
         )
     except OSError as error:

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from curious_jax import curriculum, devices, evaluation, perturbation, trainer
+from curious_jax import evaluation
 from curious_jax.config import TrainConfig
-from curious_jax.rollout import check_overflow
+from curious_jax.learner import curriculum, devices, perturbation, trainer
+from curious_jax.learner.rollout import check_overflow
 from curious_jax.types import Env
 
 __all__ = ["History", "Moment", "Progress", "Report", "fit"]

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax import options, program, trained, video
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.run import trained
+from curious_jax.show import video
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
 
@@ -54,7 +57,7 @@ def _play(given: dict[str, Any]) -> int:
 
     import jax
 
-    from curious_jax import playback
+    from curious_jax.show import playback
 
     loaded = trained.load(export, index, given["physics"])
     table = loaded.env.modules
@@ -82,10 +85,10 @@ def _size(text: str) -> tuple[int, int]:
 def _check_drawing(world: str, given: dict[str, Any]) -> None:
     """Refuses what cannot be drawn here: no OpenGL, no screen for the viewer, looks that are not there."""
     program.check_envs_package()
-    from envs import pictures
+    from envs.pictures import door
 
     try:
-        pictures.check(world, given["looks"], viewer=given["viewer"])
+        door.check(world, given["looks"], viewer=given["viewer"])
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
@@ -112,7 +115,7 @@ def _verdict(names: tuple[str, ...], recording: Any) -> str:
 
 def _show(env: Any, recording: Any, looks: str) -> None:
     """Plays the recording in MuJoCo's viewer until its window is closed."""
-    from envs.fetch import viewer
+    from envs.pictures import viewer
 
     try:
         viewer.show(env.modules, env.layout.num_cubes, recording, video.goals, looks)
@@ -124,12 +127,12 @@ def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int
     """Draws the recording into a video file and shows how far it is."""
     from rich.progress import track
 
-    from envs import pictures
+    from envs.pictures import door
 
-    renderer = pictures.renderer(env, *size, looks)
+    renderer = door.renderer(env, *size, looks)
     try:
         with video.writer(path) as file:
-            pages = video.frames(renderer, env.modules, recording, tiles, pictures.Goal)
+            pages = video.frames(renderer, env.modules, recording, tiles, door.Goal)
             for page in track(pages, description="drawing", total=video.count(recording, tiles)):
                 file.append(page)
     finally:

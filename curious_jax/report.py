@@ -18,9 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax import curves, evaluation, program, runfolder
-from curious_jax.curves import Row
+from curious_jax import evaluation
+from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.run import folder as runfolder
+from curious_jax.show import curves
+from curious_jax.show.curves import Row
 
 REPORT = "report.html"
 VIDEOS = {"video.mp4": "video/mp4", "video.gif": "image/gif"}

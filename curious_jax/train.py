@@ -15,9 +15,11 @@ from typing import Any
 
 import curious_jax
 from curious_jax import config as configs
-from curious_jax import options, program, runfolder
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
+from curious_jax.run import folder as runfolder
 
 Row = dict[str, Any]
 
@@ -57,10 +59,11 @@ def _train(arguments: options.Arguments) -> int:
     import jax
 
     program.keep_compiled(arguments.rest.get("cache"))
-    from curious_jax import memory, metrics
-    from curious_jax.recorder import Recorder
+    from curious_jax.run import memory
+    from curious_jax.show import sinks
+    from curious_jax.show.recorder import Recorder
 
-    metrics.check_wandb(wandb)
+    sinks.check_wandb(wandb)
     if resumed is not None:
         return _resume(resumed, arguments.settings, wandb)
     config = configs.make_config(jax.default_backend(), **arguments.settings)
@@ -74,8 +77,8 @@ def _train(arguments: options.Arguments) -> int:
 
 def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
     """Goes on with a run from its last checkpoint."""
-    from curious_jax import resume
-    from curious_jax.recorder import Recorder
+    from curious_jax.run import resume
+    from curious_jax.show.recorder import Recorder
 
     found, config, env, folder, earlier, moment, notes = resume.reopen(run, settings)
     recorder = Recorder(config, env, folder, earlier, found.info["best"], wandb)
@@ -85,8 +88,8 @@ def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
 
 def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
     """Trains, from the beginning or a checkpoint's moment, and says how it went."""
-    from curious_jax import curves
     from curious_jax.fit import fit
+    from curious_jax.show import curves
 
     try:
         with recorder:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from curious_jax import config as configs
-from curious_jax import options
+from curious_jax.cli import parser as options
 from curious_jax.settings import option_name
 
 _TABLE = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)

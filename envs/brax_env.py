@@ -30,7 +30,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError('envs.brax_env needs brax: pip install "curious_jax[brax]"') from error
 
-from envs import brax_compat, world
+from envs import world
+from envs.compat import brax as brax_compat
 
 NAMES = {  # brax name -> modules
     "curious_fetch": ("reach", "push", "pnp", "stack"),

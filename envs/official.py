@@ -78,7 +78,7 @@ def make(name: str) -> Any:
     import gymnasium
     import gymnasium_robotics
 
-    from envs import official_compat
+    from envs.compat import official as official_compat
 
     official_compat.apply()
     gymnasium.register_envs(gymnasium_robotics)

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.curves import series
-from experiments import figures, probe, report
-from experiments.command import Experiment, main
-from experiments.grid import Condition
-from experiments.table import Row, select
+from curious_jax.show.curves import series
+from experiments import probe
+from experiments.analysis import figures
+from experiments.analysis import summary as report
+from experiments.analysis.table import Row, select
+from experiments.engine.command import Experiment, main
+from experiments.engine.grid import Condition
 
 ALGORITHMS = ("muvfa", "mgme", "her")
 FLAT_CEILING = 0.05  # HER's mean success stays below

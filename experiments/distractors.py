@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from curious_jax.errors import ConfigError
-from experiments import figures, probe, report, statistics
-from experiments.command import Experiment, main
-from experiments.grid import Condition
-from experiments.table import Row, select
+from experiments import probe
+from experiments.analysis import figures, statistics
+from experiments.analysis import summary as report
+from experiments.analysis.table import Row, select
+from experiments.engine.command import Experiment, main
+from experiments.engine.grid import Condition
 
 ALGORITHMS = ("curious", "muvfa")
 

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax.curves import module_names
-from experiments import figures, probe, report, statistics
-from experiments.command import Experiment, main
-from experiments.grid import Condition
-from experiments.table import Row, select
+from curious_jax.show.curves import module_names
+from experiments import probe
+from experiments.analysis import figures, statistics
+from experiments.analysis import summary as report
+from experiments.analysis.table import Row, select
+from experiments.engine.command import Experiment, main
+from experiments.engine.grid import Condition
 
 REPLAYS = ("lp", "uniform")
 TITLES = {"lp": "replay by LP (CURIOUS)", "uniform": "uniform replay"}

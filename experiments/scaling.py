@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.curves import module_names, series
-from experiments import figures, probe, report
-from experiments.command import Experiment, main
-from experiments.grid import Condition
-from experiments.table import Row, finished, select
+from curious_jax.show.curves import module_names, series
+from experiments import probe
+from experiments.analysis import figures
+from experiments.analysis import summary as report
+from experiments.analysis.table import Row, finished, select
+from experiments.engine.command import Experiment, main
+from experiments.engine.grid import Condition
 
 MODULES = ("reach", *(f"push{k}" for k in range(1, 5)), *(f"pnp{k}" for k in range(1, 5)), "stack")
 

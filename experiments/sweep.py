@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax import options, train
+from curious_jax import train
+from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
-from experiments import figures, report
-from experiments.command import OWN, Experiment, main
-from experiments.grid import Condition
-from experiments.table import Row, select
+from experiments.analysis import figures
+from experiments.analysis import summary as report
+from experiments.analysis.table import Row, select
+from experiments.engine.command import OWN, Experiment, main
+from experiments.engine.grid import Condition
 
 AXES = "axes"  # key under which `settings` keeps the values of each axis
 SINGLE = ("world", "preset", "config", "out", "resume")  # one value each

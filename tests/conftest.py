@@ -8,15 +8,9 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.par
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 import pytest  # noqa: E402
+from helpers.small import SMALL, refused  # noqa: E402
 
 from curious_jax import train  # noqa: E402
-
-# A run of a few seconds, compilation included.
-SMALL = (
-    *("--world", "point", "--modules", "reach,push", "--preset", "cpu", "--num-envs", "4", "--episodes", "16"),
-    *("--updates-per-cycle", "2", "--batch-size", "8", "--capacity", "32", "--evaluation-interval", "8"),
-    *("--evaluation-episodes", "10", "--hidden-size", "8", "--hidden-layers", "1"),
-)
 
 
 @pytest.fixture
@@ -46,18 +40,6 @@ def two_seed_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "two"
     assert train.main([*SMALL, "--num-seeds", "2", "--seed", "5", "--out", str(folder)]) == 0
     return folder
-
-
-def refused(program, argv, capsys, folder):
-    """Runs a program that must refuse its input: exit 2, one line on standard error, nothing written; the line."""
-    before = sorted(folder.rglob("*"))
-    status = program.main([str(a) for a in argv])
-    streams = capsys.readouterr()
-    assert status == 2
-    assert streams.out == ""
-    assert streams.err.endswith("\n") and streams.err.count("\n") == 1, streams.err
-    assert sorted(folder.rglob("*")) == before
-    return streams.err.strip()
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from curious_jax import config as configs
-from curious_jax import curriculum, options, replay
+from curious_jax.cli import parser as options
+from curious_jax.learner import curriculum, replay
 from curious_jax.settings import option_name
 from envs import modules as env_modules
 from envs.fetch import constants

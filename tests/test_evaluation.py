@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import FaultyEnv, make_run, tiny_config
+from helpers.parts import FaultyEnv, make_run, tiny_config
 
-from curious_jax import errors, evaluation, normalizer, trainer
+from curious_jax import errors, evaluation
+from curious_jax.learner import normalizer, trainer
 from curious_jax.types import Learner
 
 REACH = jnp.zeros(3).at[:2].set(10.0)  # actor of `scripted`: at full gain

@@ -8,14 +8,15 @@ import jax
 import numpy as np
 import pytest
 
-from curious_jax import checkpoint, evaluate, export, trained
+from curious_jax import evaluate, export
 from curious_jax.errors import ConfigError
+from curious_jax.run import policies, trained
 
 ROOT = Path(__file__).parent.parent
 
 
 def policy(path, index=0):
-    return trained.load(checkpoint.find(path), index).policy
+    return trained.load(policies.find(path), index).policy
 
 
 def same(a, b):
@@ -35,7 +36,7 @@ def test_an_export_is_the_run_s_policy(finished_run, tmp_path, capsys):
 
 def test_one_of_several_seeds(two_seed_run, tmp_path):
     assert export.main([str(two_seed_run), str(tmp_path / "second"), "--seed-index", "1"]) == 0
-    config = checkpoint.find(tmp_path / "second").config
+    config = policies.find(tmp_path / "second").config
     assert (config.seed, config.num_seeds) == (6, 1)
     assert same(policy(tmp_path / "second"), policy(two_seed_run, 1))
     assert not same(policy(tmp_path / "second"), policy(two_seed_run, 0))
@@ -62,19 +63,19 @@ def test_the_committed_policies_are_small_and_without_paths():
 
 
 def test_a_pretrained_policy_is_found_by_name_from_any_folder(empty_folder):
-    found = checkpoint.find("pretrained/four-modules")
+    found = policies.find("pretrained/four-modules")
     assert found.config.modules == ("reach", "push", "pnp", "stack")
     (empty_folder / "pretrained").mkdir()  # one's own comes first
     shutil.copytree(found.path, empty_folder / "pretrained" / "four-modules")
-    assert checkpoint.find("pretrained/four-modules").path == Path("pretrained/four-modules")
+    assert policies.find("pretrained/four-modules").path == Path("pretrained/four-modules")
 
 
 def test_a_name_that_is_not_there(empty_folder, monkeypatch):
     with pytest.raises(ConfigError, match="pretrained/five: no such policy; there are fetch-push, four-modules"):
-        checkpoint.find("pretrained/five")
-    monkeypatch.setattr(checkpoint.curious_jax, "__file__", str(empty_folder / "curious_jax" / "__init__.py"))
+        policies.find("pretrained/five")
+    monkeypatch.setattr(policies.curious_jax, "__file__", str(empty_folder / "curious_jax" / "__init__.py"))
     with pytest.raises(ConfigError, match="come with a clone of curious_jax's repository"):  # an installed wheel
-        checkpoint.find("pretrained/four-modules")
+        policies.find("pretrained/four-modules")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_same, make_run, tiny_config
+from helpers.parts import assert_same, make_run, tiny_config
 
-from curious_jax import errors, evaluation, fit, trainer
+from curious_jax import errors, evaluation, fit
+from curious_jax.learner import trainer
 from envs import world
 
 NAMES = ("reach", "push")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from curious_jax import config as configs
-from curious_jax import options
+from curious_jax.cli import parser as options
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -33,7 +33,7 @@ PROGRAMS = {
     "curious_jax.play": ("--episodes", "1", "--rounds", "1", "--size", "64x64"),
     "curious_jax.report": (),
     "curious_jax.export": (),
-    "curious_jax.curves": (),
+    "curious_jax.show.curves": (),
     "curious_jax.benchmark": (*TINY, "--capacity", "128", "--seconds", "0.1"),  # its cycle has the preset's --num-envs
     "experiments.architectures": EXPERIMENT,
     "experiments.learning_progress": EXPERIMENT,
@@ -41,11 +41,14 @@ PROGRAMS = {
     "experiments.distractors": (*EXPERIMENT, "--distractors", "0"),
     "experiments.scaling": EXPERIMENT,
     "experiments.sweep": EXPERIMENT,
-    "experiments.seed_cost": (*TINY, "--num-seeds", "2"),
+    "experiments.checks.seed_cost": (*TINY, "--num-seeds", "2"),
 }
 SUITE = ("--suite-worlds", "2", "--suite-batches", "8", "--suite-seeds", "1")  # for benchmark --suite
 # Programs whose own tests run them small.
-OWN_TESTS = {"experiments.peers": "tests/test_peers.py", "experiments.steadiness": "tests/test_steadiness.py"}
+OWN_TESTS = {
+    "experiments.checks.peers": "tests/test_peers.py",
+    "experiments.checks.steadiness": "tests/test_steadiness.py",
+}
 MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16
 FOUR = ROOT / "docs" / "results" / "fetch-four-modules-cpu"  # a run of the arm, for what the point world cannot show
 NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
@@ -121,7 +124,7 @@ def understood(program, argv, monkeypatch):
     module = importlib.import_module(program)
     argv = [word for word in argv if word != "--help"]
     if hasattr(module, "EXPERIMENT"):
-        from experiments import command
+        from experiments.engine import command
 
         def begin(*_):
             raise Started
@@ -140,7 +143,9 @@ def understood(program, argv, monkeypatch):
         with pytest.raises(Started):
             module.main(argv)
     elif not hasattr(module, "parser"):
-        options_of_train = [] if program == "experiments.seed_cost" else argv[1:]  # curves and report take a folder
+        options_of_train = (
+            [] if program == "experiments.checks.seed_cost" else argv[1:]
+        )  # curves and report take a folder
         assert not options_of_train and len(argv) <= 1
     elif program in ("curious_jax.train", "curious_jax.benchmark"):
         configs.make_config("cpu", **options.read(module.parser(), argv).settings)
@@ -152,7 +157,7 @@ def main_of(program):
     """argv -> exit status."""
     module = importlib.import_module(program)
     if hasattr(module, "EXPERIMENT"):
-        from experiments import command
+        from experiments.engine import command
 
         return lambda argv: command.main(module.EXPERIMENT, argv)
     return module.main
@@ -218,7 +223,9 @@ def small(program, argv, folder):
     if "--resume" in argv:
         return [*argv, *MORE_EPISODES]
     extra = [*PROGRAMS[program], *(SUITE if "--suite" in argv else ())]
-    if program == "curious_jax.train" or (program.startswith("experiments.") and program != "experiments.seed_cost"):
+    if program == "curious_jax.train" or (
+        program.startswith("experiments.") and program != "experiments.checks.seed_cost"
+    ):
         extra += ["--out", str(folder / "new")]
     if program == "curious_jax.play" and "--video" not in argv:
         extra += ["--video", str(folder / "video.gif")]

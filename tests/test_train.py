@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import curious_jax
-from curious_jax import errors, fit, memory, train
+from curious_jax import errors, fit, train
+from curious_jax.run import memory
 
 ROOT = Path(__file__).parent.parent
 SUMMARY_KEYS = (

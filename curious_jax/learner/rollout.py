@@ -1,0 +1,92 @@
+"""One batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from curious_jax.errors import OverflowedBuffers
+from curious_jax.learner import devices
+from curious_jax.settings import ExplorationConfig
+from curious_jax.types import Env, Episode
+
+Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+"""(obs [E, O], goal [E, G], module [E]) -> action [E, A]."""
+
+
+def check_overflow(overflow: Any) -> None:
+    """Stops a run whose episodes overflowed (any shape; on the host).
+
+    Raises:
+      OverflowedBuffers: saying what to change.
+    """
+    if np.any(np.asarray(overflow)):
+        raise OverflowedBuffers(
+            "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or njmax in "
+            "envs/physics/warp.py (buffer_sizes)"
+        )
+
+
+def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
+    """[E, A] -> [E, A]: Gaussian noise, and with some probability a uniform random action instead (SPEC 2.2)."""
+    key_noise, key_uniform, key_flag = jax.random.split(key, 3)
+    noisy = jnp.clip(action + config.noise * jax.random.normal(key_noise, action.shape), -1.0, 1.0)
+    uniform = jax.random.uniform(key_uniform, action.shape, minval=-1.0, maxval=1.0)
+    flag = jax.random.bernoulli(key_flag, config.random_action, action.shape[:-1])
+    return jnp.where(flag[..., None], uniform, noisy)
+
+
+@jax.named_scope("rollout")  # the name that traces show
+def collect(
+    policy: Policy,
+    env: Env,
+    config: ExplorationConfig,
+    key: jax.Array,
+    module: jax.Array,
+    exploring: jax.Array,
+    offset: jax.Array | None = None,
+) -> tuple[Episode, jax.Array]:
+    """E whole episodes from fresh starts and fresh goals.
+
+    Args:
+      policy: acts without noise.
+      module: [E] int32.
+      exploring: [E] bool, which environments add exploration noise.
+      offset: [O] added to all that the sensors read (perturbation.py), None for nothing.
+    Returns:
+      (Episode [E, ...], overflow []: some physics buffer ran out).
+    """
+    key_reset, key_goal, key_steps = jax.random.split(key, 3)
+    num_envs = module.shape[0]
+    reset, step_all = devices.each(jax.vmap(env.reset)), devices.each(jax.vmap(env.step))
+    state = reset(jax.random.split(key_reset, num_envs))
+    goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
+    goal_at = jax.vmap(env.modules.goal_at)
+
+    def observe(state):
+        return state.obs if offset is None else state.obs + offset
+
+    def step(state, key):
+        obs = observe(state)
+        action = policy(obs, goal_at(goal, module, obs), module)
+        action = jnp.where(exploring[:, None], explore(key, action, config), action)
+        state = step_all(state, action)
+        return state, (observe(state), action)
+
+    first = observe(state)
+    state, (obs, action) = jax.lax.scan(step, state, jax.random.split(key_steps, env.episode_length))
+    obs = jnp.concatenate([first[None], obs]).swapaxes(0, 1)  # [E, T+1, O]
+    last = observe(state)
+    reward = jax.vmap(env.modules.reward)(last, goal_at(goal, module, last), module)
+    valid = jnp.all(jnp.isfinite(obs) & (jnp.abs(obs) <= env.obs_bound), axis=(1, 2))
+    episode = Episode(
+        obs=obs,
+        action=action.swapaxes(0, 1),
+        goal=goal,
+        module=module,
+        success=(reward == 0.0) & valid,
+        valid=valid,
+    )
+    return devices.whole((episode, jnp.any(state.overflow)))

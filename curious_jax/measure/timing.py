@@ -1,0 +1,144 @@
+"""How long rollouts, updates and whole cycles take on this machine; compilation is left out and reported beside."""
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from curious_jax.config import TrainConfig
+from curious_jax.learner import replay, rollout, trainer
+
+
+def repeat(run: Callable[[], Any], seconds: float) -> float:
+    """Mean seconds per call, over calls of at least `seconds` together, after one that is not counted."""
+    jax.block_until_ready(run())
+    calls, start = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds or calls == 0:
+        jax.block_until_ready(run())
+        calls += 1
+    return elapsed / calls
+
+
+def compiled(function: Callable[..., Any], *arguments: Any, donate: tuple[int, ...] = ()) -> tuple[Any, float]:
+    """(the function compiled for these arguments, seconds that took)."""
+    start = time.perf_counter()
+    program = jax.jit(function, donate_argnums=donate).lower(*arguments).compile()
+    return program, time.perf_counter() - start
+
+
+def without_store(run: trainer.Setup) -> trainer.Setup:
+    """The same run with the smallest store, for what does not touch it."""
+    schedule = dataclasses.replace(run.config.schedule, capacity=run.config.schedule.num_envs)
+    return run._replace(config=dataclasses.replace(run.config, schedule=schedule))
+
+
+def filled(store: replay.ReplayState) -> replay.ReplayState:
+    """A store as full as it gets, every episode relevant to every module; what it holds is zeros."""
+    capacity, num_modules = store.relevant.shape
+    return store.replace(
+        relevant=jnp.ones_like(store.relevant),
+        size=jnp.int32(capacity),
+        queue=jnp.tile(jnp.arange(capacity, dtype=jnp.int32), (num_modules, 1)),
+        count=jnp.full(num_modules, capacity, jnp.int32),
+    )
+
+
+def rollout_time(config: TrainConfig, env: Any, num_envs: int, seconds: float) -> tuple[float, float]:
+    """(seconds per batch of num_envs episodes with a fresh policy and exploration noise, seconds to compile)."""
+    run = without_store(trainer.setup(config, env.with_worlds(num_envs)))
+    policy = trainer.policy(trainer.init_one(run, jnp.int32(config.seed)))
+    module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
+    exploring = jnp.ones(num_envs, bool)
+
+    def batch(policy: trainer.Policy, key: jax.Array) -> Any:
+        return rollout.collect(trainer.acting(run, policy), run.env, config.exploration, key, module, exploring)
+
+    key = jax.random.key(config.seed)
+    program, compile_s = compiled(batch, policy, key)
+    number = iter(range(10**9))
+    return repeat(lambda: program(policy, jax.random.fold_in(key, next(number))), seconds), compile_s
+
+
+def cycle_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, float]:
+    """(seconds per training cycle of all seeds, seconds to compile)."""
+    run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
+    state = trainer.init(config, env)
+    start = time.perf_counter()
+    epoch = trainer.compiled_epoch(run, state)
+    compile_s = time.perf_counter() - start
+
+    def cycle() -> Any:
+        nonlocal state
+        state, total = epoch(state, trainer.no_metrics(config), jnp.int32(1))
+        return total
+
+    return repeat(cycle, seconds), compile_s
+
+
+def update_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, float]:
+    """(seconds per gradient step, its sampling and substitution included, of one seed; seconds to compile)."""
+    run = trainer.setup(config, env)
+    state = jax.jit(lambda: trainer.init_one(run, jnp.int32(config.seed)))()
+    store, steps = filled(state.replay), config.schedule.updates_per_cycle
+    wanted = jnp.arange(config.schedule.batch_size, dtype=jnp.int32) % env.modules.num_modules
+
+    def updates(learner: Any, store: replay.ReplayState, key: jax.Array) -> Any:
+        update = trainer.update_step(run, store, state.normalizer, wanted)
+        return jax.lax.scan(update, learner, jax.random.split(key, steps))
+
+    learner, key = trainer.in_training(run, state), jax.random.key(config.seed)
+    program, compile_s = compiled(updates, learner, store, key)
+
+    def call() -> Any:
+        nonlocal learner, key
+        key = jax.random.fold_in(key, 1)
+        learner, losses = program(learner, store, key)
+        return losses
+
+    return repeat(call, seconds) / steps, compile_s
+
+
+def figures(config: TrainConfig, env: Any, num_envs: int, seconds: float) -> dict[str, Any]:
+    """The figures of DESIGN's benchmark object.
+
+    Args:
+      num_envs: environments in the rollouts.
+      seconds: how long to run each part.
+    """
+    steps = env.episode_length
+    rollout_s, rollout_compile_s = rollout_time(config, env, num_envs, seconds)
+    cycle_s, cycle_compile_s = cycle_time(config, env, seconds)
+    schedule, seeds = config.schedule, config.num_seeds
+    env_steps_per_s = num_envs * steps / rollout_s
+    return {
+        "physics": env.physics_name,
+        "num_envs": num_envs,
+        "physics_steps_per_s": env_steps_per_s * env.physics_steps_per_step,
+        "env_steps_per_s": env_steps_per_s,
+        "train_env_steps_per_s": seeds * schedule.num_envs * steps / cycle_s,
+        "updates_per_s": seeds * schedule.updates_per_cycle / cycle_s,
+        "batch_size": schedule.batch_size,
+        "compile_s": rollout_compile_s + cycle_compile_s,
+        "device": jax.devices()[0].device_kind,
+        "memory_bytes": peak_memory(),
+        "train_num_envs": schedule.num_envs,
+        "updates_per_cycle": schedule.updates_per_cycle,
+        "num_seeds": seeds,
+        "modules": list(env.modules.names),
+        "preset": config.preset,
+        "platform": jax.default_backend(),
+    }
+
+
+def peak_memory() -> int:
+    """Peak bytes in use: on the accelerator if JAX has one, else of this process."""
+    stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+    if stats and "peak_bytes_in_use" in stats:
+        return stats["peak_bytes_in_use"]
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,71 @@
+"""Episodes of a frozen policy kept whole, state by state, to be looked at."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from curious_jax.learner import trainer
+from curious_jax.run.trained import Loaded
+from curious_jax.types import FLAT
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """Episodes side by side, on the host."""
+
+    states: Any  # the environment's state, each leaf [T+1, E, ...]
+    goal: np.ndarray  # [T+1, E, G], as it stands at that moment
+    solved: np.ndarray  # [T+1, E] bool
+    module: np.ndarray  # [E] int32, FLAT for the flat goal
+
+    @property
+    def length(self) -> int:
+        """T + 1."""
+        return self.solved.shape[0]
+
+    def state(self, time: int, episode: int) -> Any:
+        """The environment's state at one moment of one episode."""
+        return jax.tree.map(lambda leaf: leaf[time, episode], self.states)
+
+
+def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:
+    """One episode per entry of module [E], without exploration, from fresh starts and goals."""
+    module = jnp.asarray(module, jnp.int32)
+    if loaded.config.algorithm == "her":
+        module = jnp.full_like(module, FLAT)
+    env = loaded.env.with_worlds(module.shape[0])
+    run = trainer.setup(loaded.config, env)
+    found = jax.jit(_episodes, static_argnums=0)(run, loaded.policy, loaded.offset, key, module)
+    states, goal, solved = jax.device_get(found)
+    return Recording(states, goal, solved, np.asarray(module))
+
+
+def _episodes(run: trainer.Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:
+    """(states, goal, solved), each with leading axes [T+1, E]."""
+    key_reset, key_goal = jax.random.split(key)
+    env, modules, count = run.env, run.env.modules, module.shape[0]
+    act = trainer.acting(run, policy)
+    first = jax.vmap(env.reset)(jax.random.split(key_reset, count))
+    drawn = jax.vmap(modules.sample_goal)(jax.random.split(key_goal, count), module)
+
+    def look(state: Any) -> tuple[Any, Any, Any]:
+        obs = state.obs if offset is None else state.obs + offset
+        goal = jax.vmap(modules.goal_at)(drawn, module, obs)
+        return obs, goal, jax.vmap(modules.reward)(obs, goal, module) == 0.0
+
+    def step(state: Any, _: Any) -> tuple[Any, Any]:
+        obs, goal, solved = look(state)
+        following = jax.vmap(env.step)(state, act(obs, goal, module))
+        return following, (_drawable(state), goal, solved)
+
+    last, before = jax.lax.scan(step, first, length=env.episode_length)
+    _, goal, solved = look(last)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), before, (_drawable(last), goal, solved))
+
+
+def _drawable(state: Any) -> Any:
+    """The state without its random keys, which NumPy cannot hold."""
+    return state.replace(key=jnp.zeros(state.obs.shape[:-1])) if hasattr(state, "key") else state

@@ -1,0 +1,119 @@
+"""What happens on the way of a run: sinks, policy exports, checkpoints, and signals that ask it to stop."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from curious_jax import fit
+from curious_jax.cli import program
+from curious_jax.config import TrainConfig
+from curious_jax.learner import trainer
+from curious_jax.run import checkpoints, interruption, policies
+from curious_jax.run import folder as runfolder
+from curious_jax.show import sinks, terminal
+
+
+class Recorder:
+    """Takes fit's reports to the sinks and the policy exports, and saves; stops the run when a signal asks for it.
+
+    Args:
+      earlier: the rows of a run that goes on; None for a new run.
+      best: its best mean success so far; -1 for none.
+      wandb: a Weights & Biases project to log to; None for none.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        env: Any,
+        folder: runfolder.RunFolder,
+        earlier: Sequence[sinks.Row] | None = None,
+        best: float = -1.0,
+        wandb: str | None = None,
+    ):
+        name = title(config, env)
+        self.view = terminal.TerminalView(name, config.schedule.cycles * config.schedule.num_envs)
+        done = None if earlier is None else earlier[-1]["episodes"] if earlier else 0
+        optional = sinks.optional(folder.path, config, self.view.note, done, wandb)
+        self.view.begin_at(done or 0)
+        self._sinks: list[sinks.Sink] = [
+            sinks.JsonLines(folder),
+            sinks.Curves(folder.path / runfolder.CURVES, name, earlier=earlier or ()),
+            *optional,
+            self.view,
+        ]
+        self._config, self._checkpoints = config, folder.path / runfolder.CHECKPOINTS
+        self._signals = interruption.Interruption(self.view.note)
+        self._saver = checkpoints.Saver(self._checkpoints, config, env, self.view.note)
+        self._best = best
+        self.problem: str | None = None  # why the last checkpoint is not there
+
+    def __enter__(self) -> "Recorder":
+        self._signals.__enter__()
+        self.view.open()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._saver.close()
+        for sink in reversed(self._sinks):
+            sink.close()
+        self._signals.__exit__(*error)
+
+    def evaluated(self, report: fit.Report) -> None:
+        """fit's callback: records one evaluation."""
+        for sink in self._sinks:
+            sink.evaluation(report.metrics)
+        if report.status == "diverged":  # the last good policy stays
+            return
+        success = [row["eval/success"] for row in report.metrics]
+        mean = sum(success) / len(success)
+        names = (policies.LAST, policies.BEST) if mean >= self._best else (policies.LAST,)
+        self._best = max(self._best, mean)
+        self._export(report.state, names, int(report.metrics[0]["episodes"]), runfolder.plain(success))
+
+    def between(self, moment: fit.Moment, status: str) -> bool:
+        """fit's other callback: saves when it is time, at the end and on a signal; True ends the run."""
+        stop = self._signals.requested
+        try:
+            if status == "diverged":
+                path = self._saver.dump(moment)
+                self.view.note(f"losses or parameters are no longer finite; the state is kept in {path}")
+            elif stop or status != "running":
+                self.problem = None
+                self._saver.finish(moment, self._best)
+            elif self._saver.due(moment):
+                self._saver.start(moment, self._best)
+        except checkpoints.SaveError as error:
+            self.problem = str(error)
+        except Exception as error:  # no memory for the copy, no room for the dump
+            self.problem = f"{self._checkpoints}: the state could not be saved ({checkpoints.reason(error)})"
+        if stop and status == "running":  # there was no evaluation
+            episodes = moment.progress.cycles * self._config.schedule.num_envs
+            self._export(moment.state, (policies.LAST,), episodes, None)
+        return stop
+
+    def _export(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
+        info = {"episodes": episodes, "mean_success": success}
+        try:
+            self._checkpoints.mkdir(exist_ok=True)
+            checkpoints.check_room(self._checkpoints, trainer.policy(state))
+            with checkpoints.quiet():
+                for name in names:
+                    policies.save(self._checkpoints / name, trainer.policy(state), self._config, info)
+        except Exception as error:  # a full disk, in orbax's many words: the run is worth more
+            self.view.note(f"{self._checkpoints}: the policy could not be written ({checkpoints.reason(error)})")
+
+    def exit_status(self, status: str) -> int:
+        """The program's exit status for a run's status."""
+        if self.problem and status != "diverged":
+            return program.FAILED
+        if status == "interrupted":
+            return self._signals.exit_status
+        return program.DIVERGED if status == "diverged" else program.DONE
+
+
+def title(config: TrainConfig, env: Any) -> str:
+    """curious on fetch (c): reach, push; seed 0."""
+    distractors = f" + {config.distractors} distractors" if config.distractors else ""
+    seeds = f"seed {config.seed}" if config.num_seeds == 1 else f"{config.num_seeds} seeds from {config.seed}"
+    physics = "" if env.physics_name == "none" else f" ({env.physics_name})"
+    return f"{config.algorithm} on {config.world}{physics}: {', '.join(config.modules)}{distractors}; {seeds}"

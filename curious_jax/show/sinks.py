@@ -1,0 +1,249 @@
+"""Where the rows of metrics go: the terminal, metrics.jsonl, curves.png, and what is optional: TensorBoard and
+report.html when what they need is installed, Weights & Biases when it is asked for.
+
+A row is a flat dict of the keys in DESIGN's metrics.jsonl, one per evaluation and seed.
+"""
+
+import importlib.util
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from curious_jax import config as configs
+from curious_jax import report
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
+from curious_jax.run import folder as runfolder
+from curious_jax.show import curves
+
+Row = dict[str, Any]
+TENSORBOARD, WANDB = "tensorboard", "wandb"  # folders inside the run's
+COUNTERS = ("seed", "episodes", "wall_s")  # not curves of their own in TensorBoard
+
+
+class Sink(Protocol):
+    """Something that takes each evaluation's rows (one per seed)."""
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Takes one evaluation."""
+        ...
+
+    def close(self) -> None:
+        """Writes what is still held back."""
+        ...
+
+
+class JsonLines:
+    """metrics.jsonl: a line per row, flushed at once."""
+
+    def __init__(self, folder: runfolder.RunFolder):
+        self._folder = folder
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Appends the rows."""
+        self._folder.write_rows(list(rows))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._folder.close()
+
+
+class Curves:
+    """curves.png, drawn anew as often as keeps drawing under about 2 % of the run, and at the end."""
+
+    def __init__(self, path: Path, title: str, share: float = 0.02, earlier: Sequence[Row] = ()):
+        self._path, self._title, self._share = path, title, share
+        self._rows = list(earlier)  # of the run before it was resumed
+        self._stale = False
+        self._next = 0.0
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Keeps the rows, and draws when it is time."""
+        self._rows.extend(runfolder.plain(list(rows)))
+        self._stale = True
+        if time.monotonic() >= self._next:
+            self._draw()
+
+    def _draw(self) -> None:
+        start = time.monotonic()
+        curves.draw(self._rows, self._path, self._title)
+        end = time.monotonic()
+        self._next, self._stale = end + (end - start) / self._share, False
+
+    def close(self) -> None:
+        """Draws what is not drawn yet."""
+        if self._stale:
+            self._draw()
+
+
+class Optional:
+    """A sink that a run can do without: when it fails it is closed, the failure is said once, and the run goes on."""
+
+    def __init__(self, name: str, sink: Sink, note: Callable[[str], None]):
+        self._name, self._note = name, note
+        self._sink: Sink | None = sink
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Takes one evaluation, unless it failed before."""
+        self._try(lambda sink: sink.evaluation(rows))
+
+    def close(self) -> None:
+        """Closes it, unless it failed before."""
+        self._try(lambda sink: sink.close())
+
+    def _try(self, action: Callable[[Sink], None]) -> None:
+        if self._sink is None:
+            return
+        try:
+            action(self._sink)
+        except Exception as error:  # whatever another package may raise: the run is worth more
+            self._sink = None
+            self._note(f"{self._name}: {said(error)}; the run goes on without it")
+
+
+def said(error: Exception) -> str:
+    """An exception in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def scalars(rows: Sequence[Row]) -> list[tuple[int, dict[str, float]]]:
+    """(episodes, {tag: value}) of each row, finite numbers only; several seeds as seed0/..., seed1/..."""
+    result = []
+    for row in runfolder.plain(list(rows)):
+        prefix = f"seed{row['seed']}/" if "seed" in row else ""
+        numbers = {k: v for k, v in row.items() if k not in COUNTERS and isinstance(v, (int, float))}
+        result.append((row["episodes"], {prefix + k: v for k, v in numbers.items() if math.isfinite(v)}))
+    return result
+
+
+class Report:
+    """report.html, at the end of the run."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._any = folder, False
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Notes that there is something to show."""
+        self._any = True
+
+    def close(self) -> None:
+        """Writes the page."""
+        if self._any:
+            report.write(self._folder)
+
+
+class TensorBoard:
+    """Scalars against training episodes; several seeds as seed0/..., seed1/..."""
+
+    def __init__(self, writer: Any):
+        self._writer = writer
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Writes every finite number of the rows."""
+        for episodes, numbers in scalars(rows):
+            for tag, value in numbers.items():
+                self._writer.add_scalar(tag, value, episodes)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the event file."""
+        self._writer.close()
+
+
+def tensorboard(folder: Path, after: int | None = None) -> TensorBoard | None:
+    """A TensorBoard sink below a run's folder, or None when no writer is installed.
+
+    Args:
+      after: the episodes from which the run goes on; what stands there beyond them is hidden.
+    """
+    logdir = str(folder / TENSORBOARD)
+    try:
+        from tensorboardX import SummaryWriter
+
+        return TensorBoard(SummaryWriter(logdir, purge_step=None if after is None else after + 1))
+    except ImportError:
+        pass
+    try:
+        from tensorboard.summary import Writer
+
+        return TensorBoard(Writer(logdir))
+    except ImportError:
+        return None
+
+
+class WandB:
+    """Weights & Biases: the same scalars, against training episodes, and the whole config.
+
+    A run that goes on continues the run of the same id there, which the folder remembers by the names of wandb's files.
+    """
+
+    def __init__(self, folder: Path, config: TrainConfig, project: str):
+        import wandb
+
+        earlier = sorted((folder / WANDB).glob("*run-*-*"))
+        self._run = wandb.init(
+            project=project,
+            name=folder.resolve().name,
+            dir=str(folder),
+            id=earlier[-1].name.rsplit("-", 1)[1] if earlier else None,
+            resume="allow" if earlier else None,
+            config=configs.to_dict(config),
+            settings=wandb.Settings(console="off", silent=True),
+        )
+        self._run.define_metric("episodes")
+        self._run.define_metric("*", step_metric="episodes")
+
+    def evaluation(self, rows: Sequence[Row]) -> None:
+        """Logs one evaluation, all seeds in one step."""
+        found = scalars(rows)
+        together = {tag: value for _, numbers in found for tag, value in numbers.items()}
+        self._run.log({"episodes": found[0][0], **together})
+
+    def close(self) -> None:
+        """Hands over what is left."""
+        self._run.finish()
+
+
+def check_wandb(project: str | None) -> None:
+    """Refuses --wandb, before anything is written, where it cannot work.
+
+    Args:
+      project: what --wandb was given; None when it was not.
+    Raises:
+      ConfigError: when wandb is not installed, or cannot take a project of that name.
+    """
+    if project is None:
+        return
+    if importlib.util.find_spec("wandb") is None:
+        raise ConfigError('--wandb: wandb is not installed; pip install "curious_jax[wandb]", or leave the option out')
+    if not re.fullmatch(r"[^/\\#?%:]{1,128}", project):
+        raise ConfigError(f"--wandb {project}: a project's name has up to 128 characters, and none of / \\ # ? % :")
+
+
+def optional(
+    folder: Path, config: TrainConfig, note: Callable[[str], None], after: int | None = None, project: str | None = None
+) -> list[Sink]:
+    """The sinks that a run can do without, of those that are installed.
+
+    Args:
+      note: shows a line to the user.
+      after: see `tensorboard`.
+      project: a Weights & Biases project, or None for none.
+    """
+    found: list[tuple[str, Callable[[], Sink | None]]] = [("tensorboard", lambda: tensorboard(folder, after))]
+    if report.available():
+        found.append((report.REPORT, lambda: Report(folder)))
+    if project is not None:
+        found.append(("wandb", lambda: WandB(folder, config, project)))
+    sinks: list[Sink] = []
+    for name, make in found:
+        try:
+            sink = make()
+        except Exception as error:
+            note(f"{name}: {said(error)}; the run goes on without it")
+        else:
+            sinks += [Optional(name, sink, note)] if sink else []
+    return sinks

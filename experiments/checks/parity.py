@@ -1,0 +1,95 @@
+"""python -m experiments.checks.parity: does a physics backend do what C MuJoCo does?
+
+    python -m experiments.checks.parity --physics warp --worlds 8 --out parity.json
+
+Random hand motions that touch nothing, from the same starts, must agree within 1 mm; and the scripted
+pick-and-place must bring its cube to the goal in as many worlds as on C, but for one in ten. Exit status 1 if not.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envs.fetch import scripted
+from envs.fetch.env import FetchEnv
+
+STEPS, TOLERANCE = 5, 1e-3  # control steps in the air; m
+SCRIPT_STEPS, SOLVED, SHORTFALL = 50, 0.05, 0.1  # control steps of an episode; m; share of worlds
+
+
+def play(physics: str, worlds: int) -> dict[str, Any]:
+    """What a backend does: the gripper's way [T, E, 3] in the air, and which worlds [E] the script solves."""
+    env = FetchEnv.create(num_cubes=2, physics=physics, num_worlds=worlds)
+    keys = jax.random.split(jax.random.key(0), worlds)
+    start = jax.jit(jax.vmap(env.reset))(keys)
+    actions = jax.random.uniform(jax.random.key(1), (STEPS, worlds, 4), minval=-0.5, maxval=0.5)
+    actions = actions.at[..., 2].set(jnp.abs(actions[..., 2]))  # upwards, away from the cubes
+    goals = start.obs[:, env.layout.gripper_position] + jax.random.uniform(
+        keys[0], (worlds, 3), minval=-0.1, maxval=0.1
+    )
+
+    def air(state: Any) -> Any:
+        return jax.lax.scan(lambda s, a: ((s := jax.vmap(env.step)(s, a)), s.obs), state, actions)
+
+    def script(state: Any) -> Any:
+        def step(carry, _):
+            state, scripts = carry
+            scripts, action = jax.vmap(lambda s, o, g: scripted.act(s, o, g, env.layout))(scripts, state.obs, goals)
+            return (jax.vmap(env.step)(state, action), scripts), None
+
+        scripts = jax.vmap(lambda _: scripted.init())(jnp.arange(worlds))
+        return jax.lax.scan(step, (state, scripts), None, length=SCRIPT_STEPS)[0][0]
+
+    _, obs = jax.jit(air)(start)
+    last = jax.jit(script)(start)
+    distance = jnp.linalg.norm(last.obs[:, env.layout.cube_position(1)] - goals, axis=1)
+    return {
+        "way": np.asarray(obs[..., env.layout.gripper_position]),
+        "solved": np.asarray(distance < SOLVED),
+        "overflow": bool(np.any(np.asarray(last.overflow))),
+    }
+
+
+def compare(physics: str, against: str, worlds: int) -> dict[str, Any]:
+    """The figures, and whether they are good enough."""
+    got, expected = play(physics, worlds), play(against, worlds)
+    off = float(np.abs(got["way"] - expected["way"]).max())  # NaN is not below the tolerance either
+    rates = float(got["solved"].mean()), float(expected["solved"].mean())
+    agrees = off < TOLERANCE and rates[0] >= rates[1] - SHORTFALL and not got["overflow"]
+    return {
+        "physics": physics,
+        "against": against,
+        "worlds": worlds,
+        "gripper_off_mm": 1e3 * off,
+        "script_solved": rates[0],
+        "script_solved_against": rates[1],
+        "overflow": got["overflow"],
+        "agrees": agrees,
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the program; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.checks.parity", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--physics", default="warp", choices=("c", "jax", "warp"))
+    parser.add_argument("--against", default="c", choices=("c", "jax", "warp"))
+    parser.add_argument("--worlds", type=int, default=64)
+    parser.add_argument("--out", type=Path, help="write the figures as JSON here")
+    given = parser.parse_args(argv)
+    result = compare(given.physics, given.against, given.worlds)
+    if given.out:
+        given.out.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result))
+    return 0 if result["agrees"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""What seeds side by side cost: seconds of a training cycle with S seeds over those with one, compilation aside.
+
+    python -m experiments.checks.seed_cost                     (ten seeds on the probe, this machine's device)
+    python -m experiments.checks.seed_cost --num-seeds 5 --hidden-size 256
+
+Takes the options of `curious_jax.train`; the two programs take turns, and the median of their turns counts.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from curious_jax import train
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
+from curious_jax.errors import ConfigError
+from experiments import probe
+
+TURNS, SECONDS = 7, 1.0  # turns of each program, and how long each takes at least
+SEEDS = 10
+
+
+def measure(settings: dict[str, Any]) -> dict[str, float]:
+    """Seconds per cycle with one seed and with all, their ratio, and how often the world was traced in each program."""
+    import jax
+
+    from curious_jax import config as configs
+
+    many = settings.get("num_seeds", SEEDS)
+    programs = []
+    for seeds in (1, many):
+        config = configs.make_config(jax.default_backend(), **{**probe.SETTINGS, **settings, "num_seeds": seeds})
+        programs.append(_cycles(config))
+    turns = np.array([[run() for run, _ in programs] for _ in range(TURNS)])
+    one, all_seeds = np.median(turns, axis=0)
+    return {
+        "seeds": many,
+        "one_s": float(one),
+        "many_s": float(all_seeds),
+        "ratio": float(all_seeds / one),
+        **{f"traces_{name}": traces() for name, (_, traces) in zip(("one", "many"), programs)},
+    }
+
+
+def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
+    """(run some cycles on and say how long each took, how often the world's step was traced)."""
+    import jax
+    import jax.numpy as jnp
+
+    from curious_jax.learner import trainer
+
+    env = program.make_env(config)
+    state, total = trainer.init(config, env), trainer.no_metrics(config)
+    epoch = trainer.compiled_epoch(trainer.setup(config, env), state)
+    held = [state, total]
+
+    def turn(cycles: int) -> float:
+        began = time.perf_counter()
+        held[:] = jax.block_until_ready(epoch(*held, jnp.int32(cycles)))
+        return time.perf_counter() - began
+
+    turn(2)
+    cycles = max(1, int(SECONDS / (turn(2) / 2)))
+    return lambda: turn(cycles) / cycles, lambda: getattr(getattr(env, "traces", None), "step", 0)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures and prints."""
+    return program.run(lambda: _main(argv))
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    settings = options.read(train.parser(), argv).settings
+    if settings.get("num_seeds", SEEDS) < 2:
+        raise ConfigError(f"--num-seeds {settings['num_seeds']}: must be 2 or more, to be compared with one")
+    found = measure(settings)
+    print(
+        f"{found['seeds']} seeds: {1e3 * found['many_s']:.1f} ms per cycle, one: {1e3 * found['one_s']:.1f} ms, "
+        f"ratio {found['ratio']:.2f}"
+    )
+    return program.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Grids: conditions (algorithm x setting) times groups of seeds, each pair a cell, which is one run's folder.
+
+A condition is labels, which become columns of the table, and settings of `curious_jax.train`; its seeds are cut into
+groups, and a group is one process that trains them side by side (--num-seeds).
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from curious_jax import config as configs
+from curious_jax.cli import parser as options
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
+
+CELLS = "cells"  # folder of the cells inside an experiment's
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """What is compared: one line of a figure."""
+
+    labels: Mapping[str, Any]  # such as {"algorithm": "curious", "distractors": 4}
+    settings: Mapping[str, Any]  # flat settings for config.make_config, without seeds
+
+    @property
+    def name(self) -> str:
+        """Its folder: algorithm=curious,distractors=4."""
+        return ",".join(f"{key}={_text(value)}" for key, value in self.labels.items())
+
+    def config(self, seed: int = 0, num_seeds: int = 1) -> TrainConfig:
+        """The run that it asks for.
+
+        Raises:
+          ConfigError: naming the option.
+        """
+        return configs.make_config(**{**self.settings, "seed": seed, "num_seeds": num_seeds})
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One process's work: a condition's seeds first ... first + count - 1."""
+
+    condition: Condition
+    first: int
+    count: int
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds it trains."""
+        return tuple(range(self.first, self.first + self.count))
+
+    @property
+    def name(self) -> str:
+        """Its folder inside the condition's: seeds-0-9, or seed-3."""
+        return f"seeds-{self.first}-{self.first + self.count - 1}" if self.count > 1 else f"seed-{self.first}"
+
+    def folder(self, out: Path) -> Path:
+        """Where its run lives."""
+        return out / CELLS / self.condition.name / self.name
+
+    def arguments(self) -> list[str]:
+        """The command line of curious_jax.train, without --out."""
+        settings = {**self.condition.settings, "seed": self.first, "num_seeds": self.count}
+        return [text for name, value in settings.items() for text in as_option(name, value)]
+
+    def __str__(self) -> str:
+        return f"{self.condition.name}/{self.name}"
+
+
+def _text(value: Any) -> str:
+    """A label as part of a folder's name."""
+    text = "+".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+    return re.sub(r"[^\w.+-]", "_", text)
+
+
+def as_option(name: str, value: Any) -> list[str]:
+    """A flat setting as it is typed: ("num_envs", 4) -> ["--num-envs", "4"]."""
+    option = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return [option if value else "--no-" + option[2:]]
+    if value is None:
+        return [option, "none"]
+    return [option, ",".join(value) if isinstance(value, (tuple, list)) else str(value)]
+
+
+def parse_seeds(text: str, option: str = "--seeds") -> tuple[int, ...]:
+    """ "0-3,7" -> (0, 1, 2, 3, 7).
+
+    Raises:
+      ConfigError: on anything else.
+    """
+    seeds: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
+        last = int(match[2] or match[1]) if match else -1
+        if not match or last < int(match[1]):
+            raise ConfigError(f"{option} {text}: must be seeds such as 0-9, or 0,3,5-7")
+        if last - int(match[1]) >= 100_000:
+            raise ConfigError(f"{option} {text}: must be at most 100000 seeds")
+        seeds.update(range(int(match[1]), last + 1))
+    return tuple(sorted(seeds))
+
+
+def groups(seeds: Iterable[int], size: int) -> list[tuple[int, int]]:
+    """Seeds -> (first, count) of runs of consecutive ones, at most `size` long."""
+    found: list[tuple[int, int]] = []
+    for seed in sorted(seeds):
+        if found and seed == sum(found[-1]) and found[-1][1] < size:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((seed, 1))
+    return found
+
+
+def shard(cells: Sequence[Cell], index: int, number: int) -> list[Cell]:
+    """Every `number`-th cell, from the `index`-th on (counted from 0)."""
+    return list(cells[index::number])
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """ "0/4" -> (0, 4).
+
+    Raises:
+      ConfigError: on anything else.
+    """
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if not match or int(match[1]) >= int(match[2]):
+        raise ConfigError(f"--shard {text}: must be i/n with i from 0 to n-1, such as 0/4")
+    return int(match[1]), int(match[2])
+
+
+def check(conditions: Sequence[Condition], seeds: Sequence[int], group: int) -> None:
+    """Refuses conditions that no run could have, before anything is written.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    names = [condition.name for condition in conditions]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{name}: is asked for twice; name each value once")
+    for condition in conditions:
+        _check_modules(condition.config(max(seeds, default=0), group))
+
+
+def _check_modules(config: TrainConfig) -> None:
+    """Module names and the perturbed cube, without physics or an accelerator: those are the cells' own."""
+    from curious_jax.learner import perturbation
+    from envs import point
+    from envs.fetch import modules as fetch
+    from envs.fetch.observation import ObservationLayout
+
+    try:
+        if config.world == "point":
+            env: Any = point.create(config.modules, config.distractors)
+        else:
+            layout = ObservationLayout(fetch.cubes_needed(config.modules), config.distractors)
+            fetch.table(config.modules, layout)
+            env = type("Scene", (), {"layout": layout})
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    perturbation.check(config.perturbation, env)
+
+
+def show(value: Any) -> str:
+    """A setting's value as a message shows it."""
+    return options.show(tuple(value)) if isinstance(value, (list, tuple)) else options.show(value)

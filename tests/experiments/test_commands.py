@@ -1,0 +1,288 @@
+"""The experiments' commands: grids, refusals, table, figure and summary; on the probe and, in CI size, on Fetch."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from helpers.experiments import TINY, make_run
+
+from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
+from experiments.analysis import table as tables
+from experiments.engine import cells, command
+from experiments.engine.cells import Outcome, Stage
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
+    architectures, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
+
+
+def program(name):
+    return SimpleNamespace(main=lambda argv: command.main(EXPERIMENTS[name], argv))
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """Cells that are done at once; yields their names. fail: those that fail, with the reason."""
+    ran, fail = [], {}
+
+    def run(cell, out, retries, keep_states, say, *rest):
+        ran.append(str(cell))
+        reason = fail.get(cell.first)
+        if reason:
+            cells.failure_path(cell.folder(out)).write_text(reason)
+            return Outcome(str(cell), False, reason=reason)
+        if cells.stage(cell.folder(out)) is Stage.MISSING:
+            make_run(cell.folder(out), cell.first, cell.count)
+        return Outcome(str(cell), True, attempts=1)
+
+    monkeypatch.setattr(cells, "run", run)
+    return SimpleNamespace(ran=ran, fail=fail)
+
+
+def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
+    lines = {
+        "architectures": {"algorithm=muvfa", "algorithm=mgme", "algorithm=her"},
+        "distractors": {f"algorithm={a},distractors={n}" for a in ("curious", "muvfa") for n in (0, 4, 7)},
+        "learning_progress": {"replay=lp", "replay=uniform"},
+        "perturbation": {"algorithm=curious", "algorithm=muvfa"},
+        "scaling": {"algorithm=curious"},
+        "sweep": {f"algorithm={a},epsilon={e}" for a in ("curious", "muvfa") for e in (0.2, 0.4)},
+    }
+    for name, expected in lines.items():
+        axes = ["--algorithm", "curious,muvfa", "--set", "curriculum.epsilon=0.2,0.4"] if name == "sweep" else []
+        world = ["--world", "point", *(["--modules", "reach,push"] if name == "sweep" else [])]
+        assert program(name).main([*world, "--seeds", "0-2", "--group", "2", "--out", name, *axes]) == 0
+        assert {n.split("/")[0] for n in instant.ran} == expected
+        assert len(instant.ran) == 2 * len(expected)  # seeds 0-1 and 2
+        instant.ran.clear()
+        made = {p.name for p in (empty_folder / name).iterdir()}
+        assert made == {"cells", "table.csv", "summary.md", f"{name}.png", f"{name}.pdf"}
+        rows = tables.read(empty_folder / name / "table.csv")
+        assert len(rows) == 3 * 2 * len(expected) and {r["status"] for r in rows} == {"done"}
+        assert f"    python -m experiments.{name} --world point" in (empty_folder / name / "summary.md").read_text()
+
+
+def test_settings_of_the_world_and_of_the_user(instant, empty_folder, capsys):
+    given = ["--world", "point", "--seeds", "0", "--hidden-size", "32", "--set", "ddpg.discount=0.9", "--out", "d"]
+    assert program("distractors").main([*given, "--distractors", "4"]) == 0
+    conditions = distractors.conditions(SimpleNamespace(distractors="4"), command._settings(
+        distractors.EXPERIMENT, ["--world", "point", "--hidden-size", "32", "--set", "ddpg.discount=0.9"]))  # fmt: skip
+    config = conditions[0].config()
+    assert (config.network.hidden_size, config.ddpg.discount, config.distractors) == (32, 0.9, 4)
+    assert config.schedule.num_envs == distractors.EXPERIMENT.defaults["point"]["num_envs"]
+    assert len(instant.ran) == 2
+
+
+def test_the_same_command_skips_what_is_done_and_goes_further(instant, empty_folder, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors"]
+    assert program("distractors").main([*given, "0", "--seeds", "0-1"]) == 0
+    before = (empty_folder / "d" / "table.csv").read_bytes()
+    instant.ran.clear()
+    assert program("distractors").main([*given, "0", "--seeds", "0-1"]) == 0
+    assert instant.ran == [] and (empty_folder / "d" / "table.csv").read_bytes() == before
+    assert program("distractors").main([*given, "0,4", "--seeds", "0-2"]) == 0
+    assert len(instant.ran) == 2 + 2  # seed 2 with none, all three with four distractors
+    assert "algorithm=curious,distractors=0/seed-2" in instant.ran
+    assert program("distractors").main([*given, "0,4", "--seeds", "0-5", "--report-only"]) == 0
+    assert "seeds 3, 4, 5 **missing**" in (empty_folder / "d" / "summary.md").read_text()
+
+
+def test_shards_share_a_folder(instant, empty_folder, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-3", "--group", "1", "--shard"]
+    ran = []
+    for index in range(3):
+        assert program("distractors").main([*given, f"{index}/3"]) == 0
+        ran.append(set(instant.ran))
+        instant.ran.clear()
+    assert [len(r) for r in ran] == [3, 3, 2] and len(set.union(*ran)) == 8
+    assert "Nothing: every seed" in (empty_folder / "d" / "summary.md").read_text()
+
+
+def test_failed_cells_are_reported(instant, empty_folder, capsys):
+    instant.fail[1] = "killed by signal 9"
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-1", "--group", "1"]
+    assert program("distractors").main(given) == 1
+    assert capsys.readouterr().err == "error: 2 cells failed; d/summary.md names them\n"
+    rows = tables.read(empty_folder / "d" / "table.csv")
+    assert [(r["algorithm"], r["status"]) for r in rows if r["seed"] == 1] == [
+        ("curious", "failed"),
+        ("muvfa", "failed"),
+    ]
+    assert (
+        "- CURIOUS, distractors 0: seeds 1 **failed** (killed by signal 9)"
+        in (empty_folder / "d" / "summary.md").read_text()
+    )
+    instant.fail.clear()
+    assert program("distractors").main(given) == 0  # tried again
+
+
+BAD = [
+    ("distractors", ["--distractors", "0,x"], "--distractors 0,x: must be whole numbers"),
+    ("distractors", ["--distractors", "4,4"], "algorithm=curious,distractors=4: is asked for twice"),
+    ("distractors", ["--distractors", "101"], "--distractors 101: must be a whole number between"),
+    ("distractors", ["--seeds", "9-0"], "--seeds 9-0: must be seeds such as 0-9"),
+    ("distractors", ["--seed", "3"], "--seed: use --seeds 0-9 here"),
+    ("distractors", ["--num-seeds", "3"], "--num-seeds: use --group N here"),
+    ("distractors", ["--algorithm", "curious"], "--algorithm: use the experiment's own two here"),
+    ("distractors", ["--resume", "x"], "--resume: the same command"),
+    ("distractors", ["--jobs", "0"], "--jobs 0: must be a whole number of 1 or more"),
+    ("distractors", ["--engine", "cloud"], "--engine cloud: must be one of local, ray"),
+    ("distractors", ["--shard", "4/4"], "--shard 4/4: must be i/n"),
+    ("distractors", ["--hidden-sise", "8"], "did you mean --hidden-size?"),
+    ("distractors", ["--modules", "reach,fly"], "unknown module 'fly'"),
+    ("distractors", ["--out"], "--out: expected one argument"),
+    ("perturbation", ["--perturb-cube", "7"], "--perturb-cube 7: must be at most"),
+    ("sweep", ["--modules", "reach", "--set", "curriculum.epsilon=0.2,2"], "--epsilon 2.0: must be between 0 and 1"),
+    ("sweep", ["--set", "epsilon=0.2,0.3"], "no such setting; write curriculum.epsilon=VALUE"),
+    ("sweep", ["--seed", "1,2"], "--seed: use --seeds 0-9 here"),
+    ("sweep", ["--hidden-size", "8,"], "--hidden-size '8,': must be values separated by commas"),
+]
+
+
+@pytest.mark.parametrize("name, argv, mentions", BAD, ids=[" ".join(a) for _, a, _ in BAD])
+def test_bad_input_is_one_line_and_writes_nothing(refuse, name, argv, mentions):
+    assert mentions in refuse(program(name), "--world", "point", *argv)
+
+
+def test_cells_with_other_settings_are_refused(instant, empty_folder, refuse, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0"]
+    assert program("distractors").main(given) == 0
+    capsys.readouterr()
+    line = refuse(program("distractors"), *given, "--hidden-size", "16")
+    assert "--hidden-size 16: the cells in d/cells/algorithm=curious,distractors=0 have 128" in line
+
+
+def test_ray_that_is_not_there_is_an_extra(monkeypatch, empty_folder, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert program("distractors").main(["--world", "point", "--engine", "ray", "--out", "d"]) == 2
+    assert capsys.readouterr().err == 'error: --engine ray: needs Ray; pip install "curious_jax[ray]"\n'
+    assert not (empty_folder / "d").exists()
+
+
+def test_a_sweep_is_the_product_of_its_axes():
+    found = sweep.read(["--world", "point", "--modules", "reach;reach,push", "--hidden-size", "8, 16"])
+    assert found == {"world": "point", "axes": [
+        {"modules": m, "hidden_size": h} for m in (("reach",), ("reach", "push")) for h in (8, 16)]}  # fmt: skip
+    alone = sweep.read(["--algorithm", "muvfa"])
+    (condition,) = sweep.conditions(None, alone)
+    assert condition.name == "algorithm=muvfa" and condition.settings == {"algorithm": "muvfa"}
+    conditions = sweep.conditions(None, found)
+    assert [c.name for c in conditions][:2] == ["modules=reach,hidden_size=8", "modules=reach,hidden_size=16"]
+    assert conditions[-1].name == "modules=reach+push,hidden_size=16"
+
+
+# Long ones
+
+
+def start(name, *argv, out, **options):
+    """An experiment's own command, in a process (group) of its own."""
+    argv = [sys.executable, "-m", f"experiments.{name}", *argv, "--out", str(out)]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            start_new_session=True, **options)  # fmt: skip
+
+
+def finish(process, status=0):
+    output, _ = process.communicate()
+    assert process.returncode == status, output
+    return output
+
+
+def without_times(out):
+    return [{k: v for k, v in r.items() if k != tables.TIME} for r in tables.read(out / "table.csv")]
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_three_times_gives_the_undisturbed_table(tmp_path):
+    """SIGKILL at random moments: twice to the sweep and its training, once to the sweep alone."""
+    grid = [*TINY, "--algorithm", "curious,muvfa", "--seeds", "0-2", "--group", "2"]
+    grid += ["--episodes", "400", "--checkpoint-episodes", "80"]  # the last of an option given twice counts
+    began = time.monotonic()
+    finish(start("sweep", *grid, out=tmp_path / "calm"))
+    whole = time.monotonic() - began
+    rng = random.Random(0)
+    for alone in (False, True, False):
+        process = start("sweep", *grid, out=tmp_path / "killed")
+        time.sleep(whole * rng.uniform(0.1, 0.4))
+        groups = [process.pid, *([] if alone else children_groups(process.pid))]
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        process.communicate()
+    finish(start("sweep", *grid, out=tmp_path / "killed"))
+    assert without_times(tmp_path / "killed") == without_times(tmp_path / "calm")
+    assert {r["status"] for r in without_times(tmp_path / "killed")} == {"done"}
+    assert (tmp_path / "killed" / "summary.md").read_text().split("\n", 3)[3:] == (
+        (tmp_path / "calm" / "summary.md").read_text().split("\n", 3)[3:])  # fmt: skip
+
+
+def children_groups(pid):
+    """The process groups of a process's children (each training has its own)."""
+    listed = subprocess.run(["ps", "-o", "pgid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(line) for line in listed.split()]
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
+    grid = [*TINY, "--algorithm", "curious", "--seeds", "0", "--episodes", "1e6"]
+    process = start("sweep", *grid, out=tmp_path)
+    metrics = tmp_path / "cells" / "algorithm=curious" / "seed-0" / "metrics.jsonl"
+    while not metrics.exists() or not metrics.read_text():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert "stopped; the same command goes on" in finish(process, 130)
+    assert cells.stage(metrics.parent) is Stage.STARTED
+    assert {r["status"] for r in tables.read(tmp_path / "table.csv")} == {"unfinished"}
+
+
+FETCH = (
+    *("--preset", "cpu", "--num-envs", "4", "--episodes", "8", "--evaluation-interval", "4", "--capacity", "8"),
+    *("--updates-per-cycle", "2", "--batch-size", "16", "--evaluation-episodes", "10"),
+    *("--hidden-size", "8", "--hidden-layers", "1", "--seeds", "0"),
+)
+CI_SIZE = {
+    "architectures": [],
+    "distractors": ["--distractors", "0,2"],
+    "learning_progress": [],
+    "perturbation": ["--perturb-at", "4"],
+    "scaling": [],
+    "sweep": ["--modules", "reach", "--algorithm", "curious,muvfa"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CI_SIZE)
+def test_two_epochs_on_fetch(name, tmp_path):
+    finish(start(name, *FETCH, *CI_SIZE[name], out=tmp_path))
+    rows = tables.read(tmp_path / "table.csv")
+    assert {r["status"] for r in rows} == {"done"} and {r["episodes"] for r in rows} == {4, 8}
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000 and (tmp_path / f"{name}.pdf").exists()
+
+
+@pytest.mark.slow
+def test_ray_goes_on_when_a_worker_is_killed(tmp_path):
+    ray = pytest.importorskip("ray")
+    psutil = pytest.importorskip("psutil")
+    assert ray.__version__
+    grid = [*TINY, "--algorithm", "curious,muvfa", "--seeds", "0-1", "--group", "1", "--episodes", "400"]
+    grid += ["--checkpoint-episodes", "40"]
+    finish(start("sweep", *grid, out=tmp_path / "calm"))
+    process = start("sweep", *grid, "--engine", "ray", "--cpus", "1", out=tmp_path / "ray")
+    cell = tmp_path / "ray" / "cells" / "algorithm=curious" / "seed-0"
+    while not list(cell.glob("checkpoints/state-*")):
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.05)
+    (training,) = [p for p in psutil.process_iter(["cmdline"]) if str(cell) in (p.info["cmdline"] or [])]
+    worker = training.parent()
+    assert "ray" in worker.name().lower()
+    worker.kill()
+    training.kill()
+    output = finish(process)
+    assert without_times(tmp_path / "ray") == without_times(tmp_path / "calm"), output

@@ -1,0 +1,1 @@
+"""What several tests share, one kind a file."""

@@ -1,0 +1,30 @@
+"""What is measured about a cycle's program, and that it changes the store in place."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from helpers.parts import make_run, tiny_config
+
+from curious_jax.learner import replay, trainer
+from curious_jax.measure import timing
+
+
+def test_repeat_leaves_the_first_call_out():
+    calls = []
+    mean = timing.repeat(lambda: calls.append(1) or jnp.zeros(()), 1e-9)
+    assert len(calls) == 2 and mean > 0
+
+
+def test_a_filled_store_serves_every_module():
+    store = timing.filled(replay.init(6, 3, 2, 1, 1, 2))
+    slot, t = replay.sample(store, jax.random.key(0), jnp.tile(jnp.arange(2), 100))
+    assert set(np.asarray(slot)) == set(range(6)) and set(np.asarray(t)) == set(range(3))
+
+
+def test_a_cycle_makes_no_copy_of_the_store():
+    run = make_run(tiny_config(capacity=4000))
+    shapes = jax.eval_shape(lambda: trainer.init_one(run, jnp.int32(0)))
+    store = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(shapes.replay))
+    memory = trainer.compiled_epoch(run, shapes).memory_analysis()
+    assert memory.alias_size_in_bytes > store
+    assert memory.temp_size_in_bytes < store / 4

@@ -1,0 +1,138 @@
+"""Memory: known before it is allocated, refused in GiB."""
+
+import dataclasses
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from curious_jax import config as configs
+from curious_jax.cli import program
+from curious_jax.errors import ConfigError
+from curious_jax.run import memory
+
+
+def setup(**settings):
+    config = configs.make_config(world="point", modules=("reach", "push"), **settings)
+    return config, program.make_env(config)
+
+
+def test_store_bytes_by_hand():
+    config, env = setup(capacity=1000)
+    # 21 observations of 6, 20 actions of 3, a goal of 4, a module, 2 queue slots: 4 bytes each; 2 flags.
+    assert memory.need(config, env).capacity == 1000 * (4 * (21 * 6 + 20 * 3 + 4 + 1 + 2) + 2)
+
+
+def test_the_paper_s_store_is_nine_kilobytes_an_episode():
+    config = configs.make_config(preset="paper")
+
+    class Fetch:
+        episode_length, obs_size, action_size = 50, 40, 4
+
+        class modules:  # noqa: N801
+            goal_size, num_modules = 11, 4
+
+    assert memory.need(config, Fetch).capacity / memory.GIB == pytest.approx(2.55, abs=0.1)
+
+
+def test_experts_and_twin_critics_take_memory_of_their_own():
+    of = lambda **settings: memory.need(*setup(**settings)).hidden_size  # noqa: E731
+    assert of(algorithm="mgme") == 2 * of()  # reach and push
+    assert of(learner="td3") == 1.5 * of()  # three networks for two
+
+
+def test_seeds_multiply_everything_but_the_program():
+    config, env = setup()
+    one = memory.need(config, env)
+    four = memory.need(dataclasses.replace(config, num_seeds=4), env)
+    assert four.capacity == 4 * one.capacity
+    assert four.total - memory.PROGRAM == 4 * (one.total - memory.PROGRAM)
+
+
+@pytest.mark.parametrize("physics", ["c", "jax", "warp"])
+def test_physics_buffers_count_by_world_and_seed(physics, monkeypatch):
+    """Between 10 KB and 2 MB a world, in rollouts and evaluations, times the seeds; and said."""
+    if physics == "warp":
+        pytest.importorskip("warp")
+    monkeypatch.setattr(memory, "available", lambda: (1000 * memory.GIB, "free on this machine"))
+    of = lambda **settings: configs.make_config(modules=("reach", "push"), physics=physics, **settings)  # noqa: E731
+    env = program.make_env(of())
+    world = env.physics_bytes_per_world
+    assert 10_000 < world < 2_000_000
+    less, more = (memory.need(of(num_envs=n), env).num_envs for n in (128, 256))
+    without = SimpleNamespace(
+        **{name: getattr(env, name) for name in ("episode_length", "obs_size", "action_size", "modules")}
+    )
+    assert more - less == 128 * world + (memory.need(of(), without).num_envs)
+    assert memory.need(of(num_envs=256, num_seeds=3), env).num_envs == 3 * more
+    said = memory.check(of(num_envs=20_000, num_seeds=2), env)
+    assert f"{40_000 * world / memory.GIB:.2f} GiB for {physics} physics" in said
+
+
+def test_too_many_worlds_for_the_physics_name_num_envs(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: (8 * memory.GIB, "on a GPU"))
+    config, env = setup(num_envs=10_000)
+    large = SimpleNamespace(
+        physics_bytes_per_world=2**20, physics_name="warp",
+        **{name: getattr(env, name) for name in ("episode_length", "obs_size", "action_size", "modules")},
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"^--num-envs 10000: needs .* GiB, 8.00 GiB on a GPU; lower --num-envs$"):
+        memory.check(config, large)
+
+
+def test_simulated_devices_share_the_machine_and_others_do_not(monkeypatch):
+    config, env = setup(capacity=1000, batch_size=256)
+    one = memory.need(config, env)
+    monkeypatch.setattr(memory.jax, "local_device_count", lambda: 4)
+    four = dataclasses.replace(config, devices=4)
+    assert memory.need(four, env).capacity == 4 * one.capacity
+    monkeypatch.setattr(memory.jax, "default_backend", lambda: "gpu")
+    assert memory.need(four, env).capacity == one.capacity  # on each
+    assert memory.need(four, env).batch_size == one.batch_size // 4
+    assert "on each of 4 devices" in memory.check(four, env)
+
+
+def test_there_is_some_memory_here():
+    there, where = memory.available()
+    assert 2**26 < there < 2**50
+    assert where
+
+
+def test_what_fits_is_said_in_gib(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: (8 * memory.GIB, "free on this machine"))
+    config, env = setup(capacity=60_000)
+    assert re.match(
+        r"memory: 0.0\d GiB for 60000 episodes, 0.\d\d GiB in all, 8.00 GiB free", memory.check(config, env)
+    )
+
+
+def test_what_does_not_fit_says_what_to_lower(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: (memory.GIB, "free on this machine"))
+    config, env = setup(capacity=10_000_000)
+    with pytest.raises(ConfigError) as error:
+        memory.check(config, env)
+    message = str(error.value)
+    fits = int(re.search(r"lower --capacity to (\d+) or less", message)[1])
+    assert message.startswith("--capacity 10000000: needs ") and "GiB, 1.00 GiB free" in message
+    memory.check(setup(capacity=fits)[0], env)
+    with pytest.raises(ConfigError):
+        memory.check(setup(capacity=fits + fits // 100)[0], env)
+    with pytest.raises(ConfigError, match="num-seeds"):
+        memory.check(setup(capacity=10_000_000, num_seeds=2)[0], env)
+
+
+@pytest.mark.parametrize(
+    "settings, start, advice",
+    [
+        ({"num_envs": 10**6, "capacity": 10**6}, "--num-envs 1000000:", "lower --num-envs$"),
+        ({"hidden_size": 10**5}, "--hidden-size 100000:", "lower --hidden-size$"),
+        ({"batch_size": 10**6}, "--batch-size 1000000:", "lower --batch-size$"),
+        ({"evaluation_episodes": 10**6}, "--evaluation-episodes 1000000:", "lower --evaluation-episodes$"),
+        ({"num_seeds": 10**6}, "--capacity 60000:", r"or --num-seeds \(now 1000000\)$"),
+    ],
+)
+def test_the_option_that_takes_most_is_named(monkeypatch, settings, start, advice):
+    monkeypatch.setattr(memory, "available", lambda: (memory.GIB, "free on this machine"))
+    with pytest.raises(ConfigError, match=advice) as error:
+        memory.check(*setup(**settings))
+    assert str(error.value).startswith(start)

@@ -1,0 +1,260 @@
+"""Runs that go on from a checkpoint: bit for bit what an undisturbed run is; what cannot go on is refused in a line."""
+
+import dataclasses
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.parts import assert_same
+from helpers.runs import assert_same_run, saved, without_timings
+
+from curious_jax import config as configs
+from curious_jax import fit, train
+from curious_jax.cli import parser as options
+from curious_jax.cli import program
+from curious_jax.errors import ConfigError
+from curious_jax.learner import perturbation, trainer
+from curious_jax.run import checkpoints, resume
+from curious_jax.run import folder as runfolder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(finished_run, tmp_path):
+    """A copy of the finished run: 16 episodes, an evaluation at 8 and 16."""
+    return shutil.copytree(finished_run, tmp_path / "copy")
+
+
+@pytest.fixture
+def setting(finished_run):
+    """(config, env) of the finished run, with epochs of 4 cycles and 8 cycles in all."""
+    config = configs.make_config(**options.read_config(finished_run / "config.json"))
+    schedule = dataclasses.replace(config.schedule, evaluation_interval=16, episodes=32)
+    config = dataclasses.replace(config, schedule=schedule)
+    return config, program.make_env(config)
+
+
+def test_two_epochs_and_two_more_in_a_new_process_are_four_epochs(small, run, tmp_path, capsys):
+    assert train.main([*small, "--distractors", "1", "--episodes", "32", "--out", str(tmp_path / "a")]) == 0
+    with open(run / "metrics.jsonl", "a") as file:  # what an interrupted run may have left behind its checkpoint
+        file.write(json.dumps({"episodes": 24, "eval/success": 9}) + '\n{"episodes": 3')
+    (run / "checkpoints" / ".state-999.new").mkdir()
+    command = [sys.executable, "-m", "curious_jax.train", "--resume", str(run), "--episodes", "32"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "a", run)
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["state-640"]
+    assert not list(run.rglob(".*"))
+    summaries = [json.loads((folder / "summary.json").read_text()) for folder in (tmp_path / "a", run)]
+    for key in ("status", "mean_success", "success", "episodes", "env_steps", "updates"):
+        assert summaries[0][key] == summaries[1][key]
+    assert (tmp_path / "a" / "config.json").read_text() == (run / "config.json").read_text()
+
+
+def test_several_seeds_go_on_too(two_seed_run, tmp_path, capsys):
+    run = shutil.copytree(two_seed_run, tmp_path / "two")
+    before, _ = saved(run)
+    assert train.main(["--resume", str(run), "--episodes", "24"]) == 0
+    after, moment = saved(run)
+    assert (before.episodes, after.episodes) == (16, 24)
+    assert moment.state.key.shape == (2,)
+    assert [(r["episodes"], r["seed"]) for r in runfolder.read_rows(run)[-2:]] == [(24, 5), (24, 6)]
+
+
+def test_an_interruption_within_an_epoch_changes_nothing(setting, tmp_path, monkeypatch):
+    config, env = setting
+    state, whole = fit.fit(config, env)
+    monkeypatch.setattr(fit, "SLICE_S", 0.0)  # a cycle at a time
+    kept = checkpoints.Saver(tmp_path / "run" / "checkpoints", config, env, print)
+
+    def stop_within_the_epoch(moment, status):
+        if moment.progress.cycles == 3:
+            kept.finish(moment, 0.5)
+        return moment.progress.cycles == 3
+
+    _, first = fit.fit(config, env, between=stop_within_the_epoch)
+    assert (first.status, first.cycles, first.rows) == ("interrupted", 3, [])
+    runfolder.claim(config, str(tmp_path / "run2"))
+    shutil.copy(tmp_path / "run2" / "config.json", tmp_path / "run")
+    _, moment = saved(tmp_path / "run")
+    assert float(moment.total.critic_loss) > 0 and moment.progress.train_s > 0
+    again, second = fit.fit(config, env, start=moment)
+    assert_same(state, again)
+    assert without_timings(second.rows) == without_timings(whole.rows)
+    assert [row["episodes"] for row in second.rows] == [16, 32]
+    assert (second.status, second.mean_success) == (whole.status, whole.mean_success)
+
+
+def test_a_checkpoint_holds_the_types_and_structure_of_a_run(run):
+    found, moment = saved(run)
+    like = jax.eval_shape(lambda: trainer.init(found.config, program.make_env(found.config)))
+    assert jax.tree.structure(like) == jax.tree.structure(moment.state)
+    shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(tree)] for tree in (like, moment.state)]
+    assert shapes[0] == shapes[1]
+    assert jnp.issubdtype(moment.state.key.dtype, jax.dtypes.prng_key)
+    assert int(moment.state.cycle) == 4 == moment.progress.cycles
+
+
+def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
+    """A run of 10 environments and 20 steps is set to 2,147,483,000 steps; an epoch of 4 cycles has 800."""
+    options = ["--num-envs", "10", "--evaluation-interval", "40", "--distractors", "1", "--perturb-at", "107374160"]
+    run, cycles = tmp_path / "run", 2_147_483_000 // (10 * 20)
+    assert train.main([*small, *options, "--perturb-cube", "1", "--out", str(run)]) == 0
+    found, moment = saved(run)
+    state = moment.state.replace(cycle=jnp.int32(cycles))
+    progress = dataclasses.asdict(moment.progress) | {"cycles": cycles}
+    tree = checkpoints.to_host({"state": state, "total": trainer.no_metrics(found.config)})
+    checkpoints.write(run / "checkpoints" / "state-2147483000", tree, found.info | {"progress": progress})
+    assert train.main(["--resume", str(run), "--episodes", str(10 * cycles + 40)]) == 0
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["state-2147483800"]
+    row = runfolder.read_rows(run)[-1]
+    assert (row["env_steps"], row["episodes"]) == (2_147_483_800, 107_374_190)
+    assert json.loads((run / "summary.json").read_text())["env_steps"] == 2_147_483_800
+    found, moment = saved(run)
+    assert int(moment.state.cycle) == moment.progress.cycles == cycles + 4
+    shift = perturbation.offset(found.config.perturbation, program.make_env(found.config), moment.state.cycle * 10)
+    assert float(jnp.abs(shift).max()) == pytest.approx(0.05)
+
+
+def test_a_finished_run_has_nothing_left_to_do(run, capsys):
+    before = runfolder.read_rows(run)
+    (run / "summary.json").unlink()  # as if it was killed just before
+    assert train.main(["--resume", str(run)]) == 0
+    assert "all 16 episodes are done: --episodes N goes further" in capsys.readouterr().out
+    assert runfolder.read_rows(run) == before
+    assert json.loads((run / "summary.json").read_text())["status"] == "completed"
+
+
+def test_a_run_that_reached_its_target_stays_there(small, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train.main([*small, "--distractors", "1", "--target-success", "0", "--out", str(run)]) == 0
+    first = json.loads((run / "summary.json").read_text())
+    assert train.main(["--resume", str(run)]) == 0
+    second = json.loads((run / "summary.json").read_text())
+    for key in ("status", "mean_success", "success", "episodes", "reached"):
+        assert first[key] == second[key]
+
+
+# Refusals.
+
+
+def refused(run, *argv):
+    return ["--resume", str(run), *argv]
+
+
+@pytest.mark.parametrize(
+    "argv, mentions",
+    [
+        (["--modules", "reach"], "--modules reach: the run in {run} has reach,push"),
+        (["--hidden-size", "16"], "--hidden-size 16: the run in {run} has 8"),
+        (["--distractors", "3"], "--distractors 3: the run in {run} has 1"),
+        (["--set", "ddpg.discount=0.5"], "--discount 0.5: the run in {run} has 0.98"),
+        (["--episodes", "8"], "--episodes 8: {run} has done 16"),
+        (["--episodes", "x"], "--episodes x: must be a whole number"),
+        (["--out", "other"], "--out other: a resumed run stays in its folder"),
+    ],
+    ids=lambda x: x[0].lstrip("-") if isinstance(x, list) else "",
+)
+def test_changed_options_are_refused(refuse, finished_run, argv, mentions):
+    line = refuse(train, *refused(finished_run, *argv))
+    assert mentions.format(run=finished_run) in line
+
+
+def test_options_that_change_nothing_may_be_given(run):
+    found = resume.find(run)
+    assert resume.asked(found, {"modules": ("reach", "push"), "hidden_size": 8}) == found.config
+    assert resume.asked(found, {"episodes": 40}).schedule.episodes == 40
+
+
+def test_folders_without_a_checkpoint_are_refused(refuse, run, tmp_path):
+    assert "no such folder" in refuse(train, *refused(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    assert "is not the folder of a run" in refuse(train, *refused(tmp_path / "empty"))
+    checkpoints._remove(run / "checkpoints" / "state-320")
+    line = refuse(train, *refused(run))
+    assert "holds no checkpoint" in line and f"--config {run / 'config.json'}" in line
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_newer_formats_are_refused(refuse, run):
+    edit(run / "checkpoints" / "state-320" / "run.json", format=2)
+    line = refuse(train, *refused(run))
+    assert "has format 2" in line and "reads 1; install a newer one" in line
+
+
+@pytest.mark.parametrize("changes, both", [
+    ({"modules": ["reach", "push2"]}, ("--modules reach,push2", "has reach,push;")),
+    ({"distractors": 4}, ("--distractors 4", "has 1;")),
+    ({"network": {"hidden_size": 9, "hidden_layers": 1}}, ("--hidden-size 9", "has 8;")),
+])  # fmt: skip
+def test_a_checkpoint_of_another_run_is_refused_naming_both(refuse, run, changes, both):
+    edit(run / "config.json", **changes)
+    line = refuse(train, *refused(run))
+    assert all(part in line for part in both) and "state-320" in line
+
+
+def test_damaged_checkpoints_are_refused_and_the_one_before_is_named(refuse, run):
+    last = run / "checkpoints" / "state-320"
+    for file in (last / "state").rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"")
+    assert "cannot be read" in refuse(train, *refused(run))
+    shutil.copytree(last, run / "checkpoints" / "state-160")
+    assert refuse(train, *refused(run)).endswith("remove it to go on from state-160")
+    (last / "run.json").write_text("{")
+    assert "run.json is missing or damaged" in refuse(train, *refused(run))
+
+
+def test_a_run_that_is_under_way_is_refused(refuse, run):
+    with open(run / "metrics.jsonl") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "a program is at work in it" in refuse(train, *refused(run))
+
+
+def test_keys_of_another_kind_are_refused(run, monkeypatch):
+    found = resume.find(run)
+    found.info["key_impl"] = "rbg"
+    with pytest.raises(ConfigError, match="JAX_DEFAULT_PRNG_IMPL=rbg"):
+        resume.load(found, found.config, program.make_env(found.config))
+
+
+# Numbers that are no longer finite.
+
+
+def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monkeypatch, capsys):
+    def load_with_a_nan(*args):
+        moment = load(*args)
+        learner = moment.state.learner
+        critic = jax.tree.map(lambda x: x.at[(0,) * x.ndim].set(jnp.nan), learner.critic)
+        return dataclasses.replace(moment, state=moment.state.replace(learner=learner.replace(critic=critic)))
+
+    load = resume.load
+    monkeypatch.setattr(resume, "load", load_with_a_nan)
+    exported = (run / "checkpoints" / "last" / "export.json").read_text()
+    assert train.main(["--resume", str(run), "--episodes", "32"]) == 3
+    assert json.loads((run / "summary.json").read_text())["status"] == "diverged"
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["state-320"]
+    assert (run / "checkpoints" / "last" / "export.json").read_text() == exported
+    report = json.loads((run / "checkpoints" / "diverged" / "run.json").read_text())["diverged"]
+    assert any("critic" in name for name in report["not_finite"])
+    assert report["last_good"] == "state-320" and report["reproduce"].endswith(f"--resume {run}")
+    good = resume.find(run)
+    dump = dataclasses.replace(good, path=run / "checkpoints" / "diverged")
+    broken = load(dump, dump.config, program.make_env(dump.config))
+    assert not trainer.finite(broken.state, broken.total) and int(broken.state.cycle) > 4
+
+    monkeypatch.setattr(resume, "load", load)
+    assert train.main(["--resume", str(run)]) == 0  # config.json asks for the 32 episodes now
+    _, moment = saved(run)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(moment.state.learner))

@@ -1,0 +1,163 @@
+"""Sinks: each takes rows and none needs what is not installed."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.rows import row
+
+from curious_jax import config as configs
+from curious_jax import report, train
+from curious_jax.show import sinks
+
+
+class Writer:
+    def __init__(self, logdir=None):
+        self.scalars = {}
+        self.closed = False
+
+    def add_scalar(self, tag, value, step):
+        self.scalars[tag, step] = value
+
+    def flush(self):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+def test_tensorboard_gets_finite_numbers_against_episodes():
+    writer = Writer()
+    sink = sinks.TensorBoard(writer)
+    sink.evaluation([row(10, 0.5, **{"train/q_mean": float("nan")})])
+    sink.close()
+    assert writer.scalars["eval/success/reach", 10] == 0.5
+    assert ("train/q_mean", 10) not in writer.scalars
+    assert not any(tag in sinks.COUNTERS for tag, _ in writer.scalars)
+    assert writer.closed
+
+
+def test_tensorboard_keeps_seeds_apart():
+    writer = Writer()
+    sinks.TensorBoard(writer).evaluation([row(10, 0.5, seed=3), row(10, 1.0, seed=4)])
+    assert writer.scalars["seed3/eval/success/reach", 10] == 0.5
+    assert writer.scalars["seed4/eval/success/reach", 10] == 1.0
+
+
+def test_nothing_breaks_without_tensorboard(monkeypatch, tmp_path):
+    for name in ("tensorboardX", "tensorboard", "tensorboard.summary"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert sinks.tensorboard(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_real_event_file_when_installed(tmp_path):
+    sink = sinks.tensorboard(tmp_path)
+    if sink is not None:
+        sink.evaluation([row(10)])
+        sink.close()
+        assert list((tmp_path / sinks.TENSORBOARD).iterdir())
+
+
+def test_curves_are_drawn_at_first_then_rarely_and_at_the_end(monkeypatch, tmp_path):
+    now, drawn = [0.0], []
+
+    def draw(rows, path, title):
+        drawn.append(len(rows))
+        now[0] += 1.0  # a second to draw
+
+    monkeypatch.setattr(sinks.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sinks.curves, "draw", draw)
+    sink = sinks.Curves(tmp_path / "curves.png", "", share=0.1)
+    sink.evaluation([row(10)])
+    sink.evaluation([row(20)])
+    assert drawn == [1]
+    now[0] = 11.5  # ten times the drawing later
+    sink.evaluation([row(30)])
+    assert drawn == [1, 3]
+    sink.close()
+    assert drawn == [1, 3]
+    sink.evaluation([row(40)])
+    sink.close()
+    assert drawn == [1, 3, 4]
+
+
+class Broken:
+    def __init__(self, when):
+        self.when, self.calls = when, []
+
+    def evaluation(self, rows):
+        self.calls.append("evaluation")
+        if self.when == "evaluation":
+            raise RuntimeError("the disk\nis full")
+
+    def close(self):
+        self.calls.append("close")
+        if self.when == "close":
+            raise OSError("gone")
+
+
+def test_an_optional_sink_that_fails_says_so_once_and_is_left_alone():
+    notes, broken = [], Broken("evaluation")
+    sink = sinks.Optional("tensorboard", broken, notes.append)
+    for _ in range(3):
+        sink.evaluation([row(10)])
+    sink.close()
+    assert notes == ["tensorboard: the disk is full; the run goes on without it"]
+    assert broken.calls == ["evaluation"]
+    sinks.Optional("wandb", Broken("close"), notes.append).close()
+    assert notes[1:] == ["wandb: gone; the run goes on without it"]
+
+
+def test_a_sink_that_cannot_begin_does_not_end_the_run(monkeypatch, tmp_path):
+    def broken(*args):
+        raise OSError("no room")
+
+    monkeypatch.setattr(sinks, "tensorboard", broken)
+    monkeypatch.setattr(report, "available", lambda: False)
+    notes = []
+    assert sinks.optional(tmp_path, configs.make_config(), notes.append) == []
+    assert notes == ["tensorboard: no room; the run goes on without it"]
+
+
+def test_nothing_optional_is_needed(monkeypatch, tmp_path):
+    for name in ("tensorboardX", "tensorboard", "tensorboard.summary"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(report, "available", lambda: False)
+    notes = []
+    assert sinks.optional(tmp_path, configs.make_config(), notes.append) == [] and notes == []
+
+
+def test_wandb_is_refused_where_it_is_not_installed(small, refuse, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n, *a: None if n == "wandb" else found(n, *a))
+    assert 'pip install "curious_jax[wandb]"' in refuse(train, *small, "--wandb")
+
+
+def test_wandb_projects_that_cannot_be(small, refuse, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *a: object())
+    assert "--wandb a/b: a project's name has" in refuse(train, *small, "--wandb", "a/b")
+
+
+@pytest.mark.slow
+def test_wandb_offline_gets_the_run_and_goes_on_with_it(small, tmp_path):
+    pytest.importorskip("wandb")
+    homes = {f"WANDB_{name}_DIR": str(tmp_path / name) for name in ("CACHE", "CONFIG", "DATA")}
+    environment = {**os.environ, **homes, "WANDB_MODE": "offline", "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = tmp_path / "run"
+    for options in (
+        [*small, "--out", str(run), "--wandb", "mine"],
+        ["--resume", str(run), "--episodes", "24", "--wandb"],
+    ):
+        command = [sys.executable, "-m", "curious_jax.train", *options]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and "goes on without it" not in done.stdout, done.stdout + done.stderr
+    files = sorted((run / "wandb").glob("offline-run-*/run-*.wandb"))
+    assert len(files) == 2 and len({path.name for path in files}) == 1  # two programs, one run
+    text = files[0].read_bytes()
+    for word in (b"eval/success/reach", b"p_module/push", b"mine", b"hindsight_probability"):
+        assert word in text
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir() and p.name.startswith("wandb")) == []

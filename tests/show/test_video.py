@@ -1,0 +1,103 @@
+"""Videos: tiles in a grid, labels that say what is so, files that are whole or not there."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from curious_jax.errors import ConfigError
+from curious_jax.show import video
+
+GREEN, PINK = (22, 150, 82), (204, 121, 167)
+
+
+def plain(value, height=60, width=80):
+    return np.full((height, width, 3), value, np.uint8)
+
+
+def test_tiles_are_laid_out_row_by_row():
+    whole = video.tiled([plain(v) for v in (10, 20, 30)])  # 2 x 2 with one place left
+    assert whole.shape == (60 + 4 + 60, 80 + 4 + 80, 3)
+    assert (whole[:60, :80] == 10).all() and (whole[:60, 84:] == 20).all() and (whole[64:, :80] == 30).all()
+    assert (whole[64:, 84:] == 255).all() and (whole[60:64] == 255).all() and (whole[:, 80:84] == 255).all()
+
+
+def test_odd_sizes_become_even_as_video_wants_them():
+    assert video.tiled([plain(0, 61, 81)]).shape == (62, 82, 3)
+    assert video.tiled([plain(0, 61, 80)] * 2).shape == (62, 164, 3)
+
+
+def test_a_label_has_the_module_s_colour_and_time_passes_below():
+    shown = video.label(plain(0, 240, 320), "stack", PINK, solved=False, progress=0.5)
+    assert (shown[238, 5:150] == PINK).all() and (shown[238, 170:] == 0).all()  # the bar is half full
+    assert (shown[:30, :60] == PINK).all(axis=2).mean() > 0.3  # the chip with the name, on the left
+    assert not (shown == GREEN).all(axis=2).any() and (shown[:30, 200:] == 0).all()
+
+
+def test_success_is_green_all_around():
+    shown = video.label(plain(0, 240, 320), "stack", PINK, solved=True, progress=1.0)
+    edges = [shown[0], shown[-1], shown[:, 0], shown[:, -1]]
+    assert all((edge == GREEN).all() for edge in edges)
+    assert (shown[:30, 250:] == GREEN).all(axis=2).mean() > 0.3  # and a chip on the right
+
+
+def test_failure_is_said_at_the_end_only():
+    before, after = (video.label(plain(0, 240, 320), "stack", PINK, False, 1.0, ended) for ended in (False, True))
+    assert (before[:30, 200:] == 0).all() and (after[:30, 200:] != 0).any()
+    assert not (after == GREEN).all(axis=2).any()
+
+
+def test_a_gif_holds_its_pictures_and_the_labels_colours(tmp_path):
+    pictures = [plain(0), plain(0), video.label(plain(0), "reach", PINK, True, 1.0)]
+    with video.writer(tmp_path / "a.gif") as file:
+        for picture in pictures:
+            file.append(picture)
+    with Image.open(tmp_path / "a.gif") as found:
+        assert found.size == (80, 60) and found.info["loop"] == 0
+        total = 0
+        for frame in range(found.n_frames):
+            found.seek(frame)
+            total += found.info["duration"]
+        assert total == 3 * 40  # ms; equal pictures are one with a longer pause
+        assert tuple(np.asarray(found.convert("RGB"))[0, 40]) == GREEN  # though the first picture had no green
+    assert [p.name for p in tmp_path.iterdir()] == ["a.gif"]
+
+
+def test_an_mp4_holds_its_pictures(tmp_path):
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    with video.writer(tmp_path / "a.mp4") as file:
+        for value in (0, 100, 200, 250):
+            file.append(plain(value))
+    assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "a.mp4"))[0] == 4
+    pictures = imageio_ffmpeg.read_frames(str(tmp_path / "a.mp4"))
+    assert next(pictures)["size"] == (80, 60)
+    means = [np.frombuffer(picture, np.uint8).mean() for picture in pictures]
+    np.testing.assert_allclose(means, [0, 100, 200, 250], atol=12)
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.mp4"])
+def test_what_breaks_leaves_nothing_and_what_was_there_stays(tmp_path, name):
+    if name.endswith("mp4"):
+        pytest.importorskip("imageio_ffmpeg")
+    (tmp_path / name).write_text("earlier")
+    with pytest.raises(RuntimeError), video.writer(tmp_path / name) as file:
+        file.append(plain(0))
+        raise RuntimeError
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "earlier"
+
+
+def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "folder.mp4").mkdir()
+    for name, says in [
+        ("a.avi", "must end in .mp4 or .gif"),
+        ("nowhere/a.mp4", "there is no folder"),
+        ("folder.mp4", "is a folder"),
+    ]:
+        with pytest.raises(ConfigError, match=says):
+            video.check(str(tmp_path / name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "imageio_ffmpeg" else object())
+    with pytest.raises(ConfigError, match=r'pip install "curious_jax\[play\]"'):
+        video.check(str(tmp_path / "a.mp4"))
+    assert video.check(str(tmp_path / "a.gif")) == tmp_path / "a.gif"

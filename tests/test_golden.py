@@ -1,0 +1,44 @@
+"""Golden runs: options that are off, and changes that only move code, leave whole runs as they were, bit for bit."""
+
+import json
+
+import pytest
+from helpers import golden
+
+COMMITTED = json.loads(golden.FILE.read_text())
+
+
+def _compare(name: str, rows: list) -> None:
+    """Fail unless the rows are the committed ones: to the bit on the machine that made them, closely on another."""
+    expected = COMMITTED["runs"][name]
+    if golden.digest(rows) == expected["hash"]:
+        return
+    if COMMITTED["machine"] == golden.machine():
+        assert rows == expected["rows"]
+    assert len(rows) == len(expected["rows"])
+    for row, known in zip(rows, expected["rows"]):
+        assert row.keys() == known.keys()
+        for key, value in known.items():
+            loose = 0.05 if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
+            assert row[key] == pytest.approx(value, rel=loose, abs=loose), key
+
+
+@pytest.mark.parametrize("name", [name for name in golden.RUNS if name != golden.RESUMED[0]])
+def test_a_run_is_what_it_was(name, tmp_path, capsys):
+    _compare(name, golden.run(name, tmp_path / "run"))
+
+
+def test_a_resumed_run_is_what_the_whole_run_was(tmp_path, capsys):
+    from curious_jax import train
+
+    name, half = golden.RESUMED
+    golden.run(name, tmp_path / "run", ("--episodes", half))
+    whole = golden.RUNS[name]
+    assert train.main(["--resume", str(tmp_path / "run"), "--episodes", whole[whole.index("--episodes") + 1]]) == 0
+    _compare(name, golden.rows(tmp_path / "run"))
+
+
+def test_the_committed_hashes_are_those_of_the_committed_rows():
+    assert set(COMMITTED["runs"]) == set(golden.RUNS)
+    for name, known in COMMITTED["runs"].items():
+        assert golden.digest(known["rows"]) == known["hash"], name

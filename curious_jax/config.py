@@ -52,7 +52,7 @@ class TrainConfig:
     algorithm: str = option(
         "curious",
         "curious; muvfa: uniform module selection and replay; her: one flat goal that asks for all modules at once; "
-        "mgme: an expert per module, each trained one epoch (the time between evaluations) in N",
+        "mgme: an expert per module, each trained one epoch (--expert-epoch) in N",
         "P",
         ALGORITHMS,
     )
@@ -145,6 +145,7 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
         "capacity": 316 * 950,
         "evaluation_interval": 950,
         "evaluation_episodes": 95,
+        "expert_epoch": 950,
     },
 }
 
@@ -194,6 +195,8 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
     algorithm = settings.get("algorithm", "curious")
     require(algorithm in ALGORITHMS, "algorithm", algorithm, f"one of {', '.join(ALGORITHMS)}")
     merged = {**PRESET_SETTINGS[resolved], **ALGORITHM_SETTINGS[algorithm], **settings, "preset": resolved}
+    if resolved == "paper" and "capacity" not in settings:
+        merged["capacity"] = _all_episodes(merged["episodes"], merged["num_envs"], merged["capacity"])
     table = fields_by_name()
     top: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {g: {} for g in GROUPS}
@@ -204,6 +207,12 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
         (groups[group] if group else top)[name] = value
     types: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
     return TrainConfig(**top, **{g: types[g](**values) for g, values in groups.items()})
+
+
+def _all_episodes(episodes: Any, num_envs: Any, default: int) -> int:
+    """Return the episodes of a whole run in whole cycles; the default where the settings are refused anyway."""
+    usable = is_whole(episodes) and is_whole(num_envs) and min(episodes, num_envs) > 0
+    return -(-episodes // num_envs) * num_envs if usable else default
 
 
 def to_dict(config: TrainConfig) -> dict[str, Any]:

@@ -211,12 +211,15 @@ class ScheduleConfig:
     """How much of everything (SPEC 2, `paper` preset: 19 workers × 2 rollouts, 25 cycles an epoch, ...)."""
 
     num_envs: int = option(128, "environments in parallel = episodes per cycle", "preset; paper 38")
-    updates_per_cycle: int = option(192, "gradient steps per cycle", "preset; paper 100")
+    updates_per_cycle: int = option(192, "gradient steps per cycle", "preset; authors' program 100")
     batch_size: int = option(256, "transitions per gradient step (N_mb)", "preset; paper 19 x 256")
     capacity: int = option(60_000, "episodes kept in the store", "preset; paper keeps all")
     episodes: int = option(150_000, "training episodes in all (rounded up to whole cycles)", "preset; paper 300,200")
     evaluation_interval: int = option(1_000, "training episodes between evaluations", "preset; paper 950")
     evaluation_episodes: int = option(95, "episodes per evaluation, spread over achievable modules", "P: 19 x 5")
+    expert_epoch: int = option(
+        1_000, "mgme: training episodes of one expert's turn, at least one cycle", "preset; paper 950"
+    )
 
     def __post_init__(self) -> None:
         positive(self, *(f.name for f in dataclasses.fields(self)))
@@ -236,6 +239,11 @@ class ScheduleConfig:
     def cycles_per_epoch(self) -> int:
         """Cycles between two evaluations."""
         return max(1, round(self.evaluation_interval / self.num_envs))
+
+    @property
+    def cycles_per_expert(self) -> int:
+        """Cycles of one turn of an expert of MG-ME."""
+        return max(1, round(self.expert_epoch / self.num_envs))
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,17 @@ def test_named_settings_win_over_the_preset():
     assert c.schedule.batch_size == 4096
 
 
+def test_the_paper_s_store_keeps_every_episode_of_a_longer_run():
+    capacity = lambda **settings: make_config(preset="paper", **settings).schedule.capacity  # noqa: E731
+    assert capacity() == 316 * 950
+    assert capacity(episodes=500_000) == 500_004  # whole cycles of 38
+    assert capacity(episodes=3_800) == 3_800
+    assert capacity(episodes=100, num_envs=64) == 128
+    assert capacity(episodes=500_000, capacity=1_000) == 1_000  # what is named wins
+    with pytest.raises(ConfigError, match="--episodes 0"):
+        make_config(preset="paper", episodes=0)
+
+
 @pytest.mark.parametrize("preset", ["cpu", "gpu", "paper"])
 def test_json_and_back(preset):
     c = make_config(preset=preset, modules=("reach", "stack2on3"), seed=5, target_success=0.9, distractors=2)

@@ -138,7 +138,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     # Module and goal selection, then E episodes in parallel [lines 4-14].
     module, self_evaluation = curriculum.choose(state.curriculum, config.curriculum, key_choose, schedule.num_envs)
-    module = _asked_for(run, state.cycle, module)
+    module = _asked_for(run, state, module)
     offset = perturbation.offset(config.perturbation, env, state.cycle * schedule.num_envs)
     actor = acting(run, policy(state))
     episode, overflow = rollout.collect(actor, env, config.exploration, key_collect, module, ~self_evaluation, offset)
@@ -154,7 +154,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     windows = curriculum.update(state.curriculum, module, episode.success, self_evaluation & episode.valid)
 
     # Module and goal replay, rewards, gradient steps [lines 20-22].
-    update = update_step(run, store, statistics, _replayed(run, state.cycle, windows, store))
+    update = update_step(run, store, statistics, _replayed(run, state, windows, store))
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
     learner_state, losses = jax.lax.scan(update, in_training(run, state), keys)
     updated = _trained(run, state, learner.end_cycle(learner_state))
@@ -203,27 +203,27 @@ def _if_any(store: replay.ReplayState, learned: Any, before: Any) -> Any:
 # Where the baselines differ: the modules practised and replayed, and MG-ME's expert in training.
 
 
-def _turn(run: Setup, cycle: jax.Array) -> jax.Array:
+def _turn(run: Setup, state: TrainState) -> jax.Array:
     """[] int32: whose turn it is among MG-ME's experts."""
-    return experts.turn(run.config.schedule, cycle, run.env.modules.num_modules)
+    return experts.turn(run.config.schedule, state.learner.order, state.cycle, run.env.modules.num_modules)
 
 
-def _asked_for(run: Setup, cycle: jax.Array, module: jax.Array) -> jax.Array:
+def _asked_for(run: Setup, state: TrainState, module: jax.Array) -> jax.Array:
     """[E] -> [E]: the chosen modules; the flat goal for HER, for MG-ME the module of the expert in training."""
     if run.config.algorithm == "her":
         return jnp.full_like(module, FLAT)
     if run.config.algorithm == "mgme":
-        return jnp.full_like(module, _turn(run, cycle))
+        return jnp.full_like(module, _turn(run, state))
     return module
 
 
 def _replayed(
-    run: Setup, cycle: jax.Array, windows: curriculum.CurriculumState, store: replay.ReplayState
+    run: Setup, state: TrainState, windows: curriculum.CurriculumState, store: replay.ReplayState
 ) -> jax.Array:
     """The module that each transition of a batch is for, [B]; for MG-ME that of the expert in training."""
     config = run.config
     if config.algorithm == "mgme":
-        return jnp.full(config.schedule.batch_size, _turn(run, cycle), jnp.int32)
+        return jnp.full(config.schedule.batch_size, _turn(run, state), jnp.int32)
     lp = config.curriculum.replay == "lp"
     p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
     return replay.batch_modules(p, config.schedule.batch_size)
@@ -241,12 +241,12 @@ def _drawn(
 
 def in_training(run: Setup, state: TrainState) -> Any:
     """The learner's state that this cycle's updates are for: of MG-ME's experts the one whose turn it is."""
-    return experts.pick(state.learner, _turn(run, state.cycle)) if run.config.algorithm == "mgme" else state.learner
+    return experts.pick(state.learner, _turn(run, state)) if run.config.algorithm == "mgme" else state.learner
 
 
 def _trained(run: Setup, state: TrainState, updated: Any) -> Any:
     """The learner's whole state after the updates of the part `in_training`."""
-    return experts.put(state.learner, _turn(run, state.cycle), updated) if run.config.algorithm == "mgme" else updated
+    return experts.put(state.learner, _turn(run, state), updated) if run.config.algorithm == "mgme" else updated
 
 
 def networks_view(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from helpers.parts import assert_same, make_run, run_cycles, tiny_config
 
+from curious_jax.config import make_config
 from curious_jax.learner import experts, trainer
 from curious_jax.settings import ScheduleConfig
 from curious_jax.types import Learner
@@ -26,40 +27,65 @@ def test_each_input_is_acted_on_by_the_expert_that_its_descriptor_names():
 
 
 def test_experts_start_apart():
-    assert len(np.unique(experts.make(scaling_learner(), 3).init(jax.random.key(0)))) == 3
+    assert len(np.unique(experts.make(scaling_learner(), 3).init(jax.random.key(0)).experts)) == 3
 
 
-def test_turns_last_one_epoch():
-    schedule = ScheduleConfig(num_envs=8, evaluation_interval=16)  # two cycles between evaluations
-    turns = [int(experts.turn(schedule, jnp.int32(cycle), 3)) for cycle in range(8)]
-    assert turns == [0, 0, 1, 1, 2, 2, 0, 0]
+def turns(schedule, order, cycles, modules=3):
+    return [int(experts.turn(schedule, order, jnp.int32(cycle), modules)) for cycle in range(cycles)]
+
+
+def test_a_turn_lasts_the_experts_epoch_whatever_the_evaluation_interval():
+    order = jax.random.key(0)
+    schedule = ScheduleConfig(num_envs=8, expert_epoch=16)  # two cycles a turn
+    found = turns(schedule, order, 12)
+    assert found[::2] == found[1::2] and sorted(found[:6]) == sorted(found[6:]) == [0, 0, 1, 1, 2, 2]
+    for interval in (8, 80, 10_240):
+        assert turns(ScheduleConfig(num_envs=8, expert_epoch=16, evaluation_interval=interval), order, 12) == found
+    assert turns(ScheduleConfig(num_envs=2048, expert_epoch=1000), order, 3)[0] == found[0]  # one cycle at least
+    paper = make_config(preset="paper", algorithm="mgme").schedule
+    assert (paper.expert_epoch, paper.cycles_per_expert) == (950, 25)
+
+
+def test_each_round_gives_every_expert_one_turn_in_a_random_order_of_its_own():
+    schedule = ScheduleConfig(num_envs=8, expert_epoch=8)
+    rounds = np.array(turns(schedule, jax.random.key(5), 60)).reshape(20, 3)
+    assert (np.sort(rounds, axis=1) == [0, 1, 2]).all()
+    assert len(np.unique(rounds, axis=0)) == 6  # all orders occur in 20 rounds
+    assert set(rounds[:, 0]) == {0, 1, 2}  # no module is always first
+    other = np.array(turns(schedule, jax.random.key(6), 60)).reshape(20, 3)
+    assert (rounds != other).any()  # seeds have orders of their own
 
 
 def test_one_expert_is_picked_and_put_back():
-    all_of_them = {"w": jnp.arange(6.0).reshape(3, 2), "n": jnp.array([7, 8, 9])}
+    key = jax.random.key(0)
+    all_of_them = experts.ExpertsState({"w": jnp.arange(6.0).reshape(3, 2), "n": jnp.array([7, 8, 9])}, key)
     one = experts.pick(all_of_them, jnp.int32(1))
     assert_same(one, {"w": jnp.array([2.0, 3.0]), "n": jnp.array(8)})
     back = experts.put(all_of_them, jnp.int32(1), {"w": -one["w"], "n": one["n"] + 1})
-    assert_same(back, {"w": jnp.array([[0.0, 1], [-2, -3], [4, 5]]), "n": jnp.array([7, 9, 9])})
+    assert back.order is key
+    assert_same(back.experts, {"w": jnp.array([[0.0, 1], [-2, -3], [4, 5]]), "n": jnp.array([7, 9, 9])})
 
 
 def test_an_epoch_practises_one_module_and_trains_its_expert_alone():
-    """Reach, push, distractor1; 8 episodes a cycle, 2 cycles an epoch; the sensor is off from episode 24 on."""
+    """Reach, push, distractor1; 8 episodes a cycle, 2 cycles a turn; the sensor is off from episode 24 on."""
     run = make_run(
-        tiny_config(algorithm="mgme", learner="td3", perturb_at=24, perturb_cube=1, perturb_shift=0.7, seed=1)
+        tiny_config(
+            algorithm="mgme", learner="td3", perturb_at=24, perturb_cube=1, perturb_shift=0.7, seed=1, expert_epoch=16
+        )
     )
     state = trainer.init(run.config, run.env)
+    expected = turns(run.config.schedule, state.learner.order, 5)
     traces = []
-    for turn in (0, 0, 1, 1, 2):
+    for turn in expected:
         before = state
         state, _ = run_cycles(run, state, 1)
         traces.append(run.env.traces.step)
         for expert in range(3):
-            of = lambda s: experts.pick(s.learner.critics, expert)  # noqa: E731, B023
+            of = lambda s: experts.pick(s.learner, expert).critics  # noqa: E731, B023
             moved = [np.any(np.asarray(a) != b) for a, b in zip(*map(jax.tree.leaves, (of(before), of(state))))]
             assert all(moved) if expert == turn else not any(moved)
     assert len(set(traces)) == 1  # turns and the shift are traced: one program
-    np.testing.assert_array_equal(state.replay.module[:40], np.repeat([0, 0, 1, 1, 2], 8))
+    np.testing.assert_array_equal(state.replay.module[:40], np.repeat(expected, 8))
     start_x = np.asarray(state.replay.obs[:40, 0, run.env.layout.cube_position(1).start])
     assert (np.abs(start_x[:24]) <= 0.3).all()  # where objects start
     assert (np.abs(start_x[24:] - 0.7) <= 0.3).all()

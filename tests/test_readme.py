@@ -46,8 +46,8 @@ PROGRAMS = {
 SUITE = ("--suite-worlds", "2", "--suite-batches", "8", "--suite-seeds", "1")  # for benchmark --suite
 # Programs whose own tests run them small.
 OWN_TESTS = {
-    "experiments.checks.peers": "tests/test_peers.py",
-    "experiments.checks.steadiness": "tests/test_steadiness.py",
+    "experiments.checks.peers": "tests/experiments/test_peers.py",
+    "experiments.checks.steadiness": "tests/experiments/test_steadiness.py",
 }
 MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16
 FOUR = ROOT / "docs" / "results" / "fetch-four-modules-cpu"  # a run of the arm, for what the point world cannot show
@@ -241,7 +241,7 @@ def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkey
     own = shutil.copytree(finished_run, tmp_path / "finished")
     program, argv = arguments(command, own, tmp_path)
     if program in OWN_TESTS:
-        assert f"{program.split('.')[1]}.main(" in (ROOT / OWN_TESTS[program]).read_text()
+        assert f"{program.split('.')[-1]}.main(" in (ROOT / OWN_TESTS[program]).read_text()
         return
     main = main_of(program)
     if "--help" in argv:

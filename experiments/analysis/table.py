@@ -6,43 +6,32 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax.run import folder as runfolder
-from experiments.engine import cells
-from experiments.engine.cells import Stage
+from experiments.engine.cells import CellState, Row
 from experiments.engine.plan import Planned
 
-Row = dict[str, Any]
 KEPT = ("eval/", "competence/", "learning_progress/", "p_module/", "nan_episodes")  # of a run's metrics
 COUNTERS = ("episodes", "env_steps", "updates")
-STATUS = "status"  # done, diverged, failed, unfinished or missing: the state of the row's cell
+STATUS = "status"  # done, diverged, damaged, failed, unfinished or missing: the state of the row's cell
 REASON = "reason"  # why a cell failed; a column only where one did
 TIME = "wall_s"  # the one column that differs between two runs of the same thing
 DONE = "done"
 
 
-def status(planned: Planned, out: Path) -> str:
+def status(planned: Planned) -> str:
     """One word for a cell's state."""
-    if planned.stage is Stage.DONE:
-        return DONE
-    if planned.stage is Stage.DIVERGED:
-        return "diverged"
-    if cells.failure(planned.cell.folder(out)):
-        return "failed"
-    return "unfinished" if planned.stage is Stage.STARTED else "missing"
+    unfinished = planned.state in (CellState.MISSING, CellState.STARTED)
+    return "failed" if unfinished and planned.found.reason else planned.state.value
 
 
-def build(planned: Sequence[Planned], seeds: Iterable[int], out: Path) -> list[Row]:
+def build(planned: Sequence[Planned], seeds: Iterable[int]) -> list[Row]:
     """The table. A seed without any evaluation has one row, of labels, seed and status alone."""
     wanted, table = set(seeds), []
     for one in planned:
-        folder, state = one.cell.folder(out), status(one, out)
-        found = runfolder.read_rows(folder) if (folder / runfolder.METRICS).is_file() else []
-        found = found if one.stage is not Stage.MISSING else []  # what a later try begins anew
         for seed in sorted(wanted.intersection(one.cell.seeds)):
-            head = {**one.cell.condition.labels, "seed": seed, STATUS: state}
-            if state == "failed":
-                head[REASON] = cells.failure(folder)
-            own = [row for row in found if row.get("seed", one.cell.first) == seed]
+            head = {**one.cell.condition.labels, "seed": seed, STATUS: status(one)}
+            if one.found.reason:
+                head[REASON] = one.found.reason
+            own = [row for row in one.found.rows if row.get("seed", one.cell.first) == seed]
             table += [{**head, **_kept(row)} for row in own] or [head]
     return table
 

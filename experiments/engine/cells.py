@@ -1,267 +1,280 @@
-"""A cell on disk: how far it is, and running it to its end in a process of its own.
+"""A cell on disk: how far its run is, and whether its files can be trusted.
 
-A cell's folder is an ordinary run folder (`curious_jax.evaluate`, `curves` and `train --resume` take it). Beside it
-lies NAME.lock, held by whoever works on the cell and by the training process itself, so that a cell whose supervisor
-was killed is not begun twice; and NAME.log, what the training printed.
+A cell's folder NAME is an ordinary run folder (`curious_jax.evaluate`, `report` and `train --resume` take it). Beside
+it lie NAME.json, which notes how the cell ended and the checksums of its files; NAME.log, what its trainings printed;
+and NAME.lock, which a training holds for as long as it lives.
 """
 
 import contextlib
-import dataclasses
 import enum
 import fcntl
-import functools
+import hashlib
 import json
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curious_jax.cli import program
+from curious_jax import config as configs
+from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
-from curious_jax.run import checkpoints
 from curious_jax.run import folder as runfolder
+from curious_jax.settings import option_name
 from experiments.engine.grid import CELLS, Cell, Condition, show
 
+Row = dict[str, Any]
 CONDITION = "condition.json"
-LOCK_POLL_S = 0.5
-INTERRUPTED = (program.INTERRUPTED, 143, -signal.SIGINT, -signal.SIGTERM)  # it saved, or had nothing to save yet
+CHECKED = (runfolder.CONFIG, runfolder.METRICS)  # the files of a cell whose checksums are noted
+NUMBERS = ("episodes", "env_steps", "updates", "wall_s")  # what every row holds
 
 
-class Stage(enum.Enum):
-    """How far a cell is."""
+class CellState(enum.Enum):
+    """How far a cell is; the value is what the table calls it."""
 
-    MISSING = "missing"  # nothing there, or nothing that could go on
-    STARTED = "started"  # a checkpoint is there to go on from
+    MISSING = "missing"  # nothing that a training could resume
+    STARTED = "unfinished"  # its training can be resumed
     DONE = "done"
     DIVERGED = "diverged"  # it ended with numbers that are not finite, and would again
+    DAMAGED = "damaged"  # it ended, but its files are not those that it ended with
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What became of running a cell."""
+RUN_STATUS = {"completed": CellState.DONE, "target_reached": CellState.DONE, "diverged": CellState.DIVERGED}
 
-    cell: str  # its name
-    ok: bool
-    interrupted: bool = False
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a cell's files say."""
+
+    state: CellState
+    rows: list[Row] = field(default_factory=list)  # its evaluations
     reason: str = ""  # why it is not done, in one line
-    attempts: int = 0
-    seconds: float = 0.0
 
 
-def summary_of(folder: Path) -> dict[str, Any]:
-    """summary.json, or nothing."""
+def inspect(cell: Cell, out: Path) -> Inspection:
+    """Read how far a cell is, and check the files of one that has ended.
+
+    Raises:
+      ConfigError: when its folder holds the run of another condition.
+    """
+    folder = cell.folder(out)
+    note, config = read_json(note_path(folder)), read_config(folder)
+    if config:
+        check_config(cell, config, folder)
+    rows, problem = read_rows(folder / runfolder.METRICS)
+    complete = config is not None and not problem and not lacking(cell, config, rows)
+    state = _state(folder, note, config is not None, complete)
+    if state is CellState.MISSING:
+        return Inspection(state, reason=note.get("reason", ""))
+    if state is CellState.STARTED:
+        return Inspection(state, rows, note.get("reason", ""))
+    problem = problem or changed(folder, note)
+    problem = problem or (lacking(cell, config, rows, state) if config else f"{runfolder.CONFIG} cannot be read")
+    return Inspection(CellState.DAMAGED, reason=problem) if problem else Inspection(state, rows)
+
+
+def _state(folder: Path, note: dict[str, Any], readable: bool, complete: bool) -> CellState:
+    """The state by the note, or else by summary.json, or else by the files there are.
+
+    Args:
+      readable: config.json can be read.
+      complete: metrics.jsonl holds every evaluation of the run.
+    """
+    if (noted := note.get("state")) in (CellState.DONE.value, CellState.DIVERGED.value):
+        return CellState(noted)
+    status = read_json(folder / runfolder.SUMMARY).get("status")
+    if isinstance(status, str) and status in RUN_STATUS:
+        return RUN_STATUS[status]
+    if checkpoints(folder):
+        return CellState.STARTED
+    if complete:  # only its summary was lost
+        return CellState.DONE
+    metrics = folder / runfolder.METRICS
+    untouched = readable and not (metrics.exists() and metrics.stat().st_size)
+    return CellState.STARTED if untouched else CellState.MISSING
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one when there is no such file, or it holds something else."""
     try:
-        found = json.loads((folder / runfolder.SUMMARY).read_text())
-    except (OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def stage(folder: Path) -> Stage:
-    """Reads off a run folder how far its cell is."""
-    status = summary_of(folder).get("status")
-    if status in ("completed", "target_reached"):
-        return Stage.DONE
-    if status == "diverged":
-        return Stage.DIVERGED
-    if (folder / runfolder.CONFIG).is_file() and checkpoints.states(folder / runfolder.CHECKPOINTS):
-        return Stage.STARTED
-    return Stage.MISSING
+def read_config(folder: Path) -> TrainConfig | None:
+    """The config of a run; None when it cannot be read."""
+    try:
+        return configs.from_dict(read_json(folder / runfolder.CONFIG) or {"modules": None})
+    except (ConfigError, TypeError, AttributeError):
+        return None
 
 
-def lock_path(folder: Path) -> Path:
-    """The lock of a cell."""
-    return folder.with_name(folder.name + ".lock")
+def read_rows(path: Path) -> tuple[list[Row], str]:
+    """Read metrics.jsonl up to the first line that is no evaluation.
 
-
-def log_path(folder: Path) -> Path:
-    """What a cell's training printed."""
-    return folder.with_name(folder.name + ".log")
-
-
-@contextlib.contextmanager
-def held(
-    folder: Path, waiting: Callable[[], None] | None = None, stopping: Callable[[], bool] = bool
-) -> Iterator[int | None]:
-    """Holds a cell's lock, once whoever has it is gone; yields its file descriptor, which a child may inherit.
-
-    Args:
-      waiting: called once when somebody else has it.
-      stopping: asked while waiting; when it says True the wait is over and None is yielded, without the lock.
+    Returns:
+      (rows, what is wrong: empty when every line is an evaluation).
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock_path(folder), "a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if waiting:
-                    waiting()
-                    waiting = None
-                if stopping():
-                    yield None
-                    return
-                time.sleep(LOCK_POLL_S)
-        yield file.fileno()
+    if not path.is_file():
+        return [], f"{path.name} is missing"
+    return parse_rows(path.read_bytes())
 
 
-def failure_path(folder: Path) -> Path:
-    """Why a cell failed when it was last tried; not there when it did not."""
-    return folder.with_name(folder.name + ".failed")
+def parse_rows(data: bytes) -> tuple[list[Row], str]:
+    """As read_rows, for what a metrics.jsonl holds."""
+    rows: list[Row] = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            row = json.loads(line.decode())
+            good = all(isinstance(row[key], (int, float)) for key in NUMBERS)
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+            good = False
+        if not good:
+            return rows, f"line {number} of {runfolder.METRICS} cannot be read"
+        rows.append(row)
+    return rows, ""
 
 
-def failure(folder: Path) -> str:
-    """Why a cell failed when it was last tried, or nothing."""
-    with contextlib.suppress(OSError):
-        return failure_path(folder).read_text().strip()
+def lacking(cell: Cell, config: TrainConfig, rows: list[Row], state: CellState = CellState.DONE) -> str:
+    """Say what the rows of an ended run lack; empty when nothing.
+
+    A run that reached its target or diverged has ended early.
+    """
+    early, expected = config.target_success is not None or state is CellState.DIVERGED, evaluations(config)
+    for seed in cell.seeds:
+        found = [row["episodes"] for row in rows if row.get("seed", cell.first) == seed]
+        last = found[-1:] if state is CellState.DIVERGED else []  # which may lie between two evaluations
+        if not found or [*found[: len(found) - len(last)], *last] != [*expected[: len(found) - len(last)], *last]:
+            return f"{runfolder.METRICS} lacks evaluations of seed {seed}"
+        if not early and len(found) < len(expected):
+            return f"{runfolder.METRICS} ends at {found[-1]:,} of {expected[-1]:,} episodes"
     return ""
 
 
-def write_condition(out: Path, condition: Condition, dry: bool = False) -> None:
-    """Notes a condition's labels and settings in its folder, or compares with what is noted there.
+def evaluations(config: TrainConfig) -> list[int]:
+    """The numbers of episodes at which a whole run is evaluated."""
+    schedule = config.schedule
+    cycles = [*range(schedule.cycles_per_epoch, schedule.cycles, schedule.cycles_per_epoch), schedule.cycles]
+    return [schedule.num_envs * count for count in cycles]
 
-    Args:
-      dry: compare only.
+
+def changed(folder: Path, note: dict[str, Any]) -> str:
+    """Name the file that is not what it was when the cell ended; empty when none is."""
+    noted = note.get("sha256")
+    for name, checksum in noted.items() if isinstance(noted, dict) else ():
+        if not (folder / name).is_file() or sha256(folder / name) != checksum:
+            return f"{name} is not what it was when the run ended"
+    return ""
+
+
+def sha256(path: Path) -> str:
+    """A file's checksum."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The whole checkpoints of a run."""
+    found = (folder / runfolder.CHECKPOINTS).glob("*")
+    return [path for path in found if re.fullmatch(r"(state-)?\d+", path.name) and path.is_dir()]
+
+
+def begun(folder: Path) -> bool:
+    """Say whether anything was ever run in a cell."""
+    return folder.exists() or note_path(folder).exists()
+
+
+def note_path(folder: Path) -> Path:
+    """The file that notes how a cell ended."""
+    return folder.with_name(folder.name + ".json")
+
+
+def log_path(folder: Path) -> Path:
+    """The file that holds what a cell's trainings printed."""
+    return folder.with_name(folder.name + ".log")
+
+
+def note_end(folder: Path, state: CellState) -> None:
+    """Note that a cell has ended, and the checksums of its files."""
+    checksums = {name: sha256(folder / name) for name in CHECKED}
+    runfolder.write_json(note_path(folder), {"state": state.value, "sha256": checksums})
+
+
+def note_failure(folder: Path, reason: str) -> None:
+    """Note why a cell failed."""
+    runfolder.write_json(note_path(folder), {"state": "failed", "reason": reason})
+
+
+def put_aside(folder: Path, word: str) -> Path:
+    """Rename a cell's folder to WORD-N-NAME and forget its note; returns the new path. Nothing is deleted."""
+    number = 1
+    while (aside := folder.with_name(f"{word}-{number}-{folder.name}")).exists():
+        number += 1
+    folder.rename(aside)
+    note_path(folder).unlink(missing_ok=True)
+    return aside
+
+
+@contextlib.contextmanager
+def hold(folder: Path) -> Iterator[int | None]:
+    """Hold a cell; yields the lock's file descriptor, for the training to inherit, or None when another holds it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(folder.name + ".lock"), "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        except OSError:  # a file system without locks: train's own claim of the folder is left
+            pass
+        yield file.fileno()
+
+
+def claim_condition(out: Path, condition: Condition) -> None:
+    """Note a condition's labels and settings in its folder, where they are not noted yet."""
+    path = out / CELLS / condition.name / CONDITION
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        runfolder.write_json(path, {"labels": condition.labels, "settings": condition.settings})
+
+
+def check_condition(out: Path, condition: Condition) -> None:
+    """Refuse settings that differ from those noted in a condition's folder.
+
     Raises:
-      ConfigError: when the folder's cells were run with other settings.
+      ConfigError: naming the first setting that differs and both values, or the note when it cannot be read.
     """
     path = out / CELLS / condition.name / CONDITION
-    asked = runfolder.plain({"labels": condition.labels, "settings": condition.settings})
-    if path.is_file():
-        check_condition(path, asked)
-    if dry or path.is_file():
+    if not path.exists():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    runfolder.write_json(path, asked)
-
-
-def check_condition(path: Path, asked: Mapping[str, Any]) -> None:
-    """Refuses settings that differ from those that the folder's cells have.
-
-    Raises:
-      ConfigError: naming the first that differs and both values.
-    """
-    held_there = json.loads(path.read_text())["settings"]
-    wanted = asked["settings"]
-    for name in sorted({*held_there, *wanted}):
-        was, now = (show(s[name]) if name in s else "its default" for s in (held_there, wanted))
+    noted, asked = read_json(path).get("settings"), runfolder.plain(condition.settings)
+    if not isinstance(noted, dict):
+        raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
+    for name in sorted({*noted, *asked}):
+        was, now = (show(s[name]) if name in s else "its default" for s in (noted, asked))
         if was != now:
-            option = "--" + name.replace("_", "-")
             raise ConfigError(
-                f"{option} {now}: the cells in {path.parent} have {was}; ask for that, or name another --out"
+                f"{option_name(name)} {now}: the cells in {path.parent} have {was}; ask for that, or name another --out"
             )
 
 
-def run(
-    cell: Cell,
-    out: Path,
-    retries: int = 2,
-    keep_states: bool = False,
-    say: Callable[[str], None] = print,
-    environment: Mapping[str, str] | None = None,
-    cores: str = "",
-    started: Callable[[subprocess.Popen], None] | None = None,
-    stopping: Callable[[], bool] = bool,
-) -> Outcome:
-    """Brings a cell to its end: from its last checkpoint when it has one, else anew; again when it fails.
+def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:
+    """Refuse a run of another condition in a cell's folder.
 
-    Args:
-      retries: how often more it is tried after a failure (a diverged run is no such failure: it would diverge again).
-      keep_states: leave the whole checkpoints of a cell that is done, which take the room; its policies stay anyway.
-      environment: the training process's environment variables; None for ours.
-      cores: the cores that it keeps to, such as "0,1"; empty for all.
-      started: gets the process, to pass on signals.
-      stopping: True once a signal asked for the end.
+    Raises:
+      ConfigError: naming the first setting that differs and both values.
     """
-    folder, began = cell.folder(out), time.monotonic()
-    with held(folder, lambda: say(f"{cell}: another process is at work in it; waiting for its end"), stopping) as lock:
-        if lock is None:
-            return Outcome(str(cell), False, True, "interrupted")
-        failure_path(folder).unlink(missing_ok=True)
-        train = functools.partial(_train, cell, folder, lock, environment, cores, started)
-        outcome = _to_the_end(str(cell), folder, retries, say, train)
-        for state in checkpoints.states(folder / runfolder.CHECKPOINTS) if outcome.ok and not keep_states else ():
-            shutil.rmtree(state)
-        if not outcome.ok and not outcome.interrupted:
-            failure_path(folder).write_text(outcome.reason + "\n")
-    return dataclasses.replace(outcome, seconds=time.monotonic() - began)
-
-
-def _to_the_end(
-    name: str, folder: Path, retries: int, say: Callable[[str], None], train: Callable[[Stage], int]
-) -> Outcome:
-    """Trains until the cell is done, its tries are used up, or trying again is of no use."""
-    attempts, reason = 0, ""
-    while True:
-        at = stage(folder)
-        if at is Stage.DONE:
-            return Outcome(name, True, attempts=attempts)
-        if at is Stage.DIVERGED:
-            return Outcome(name, False, reason="diverged", attempts=attempts)
-        if attempts > retries:
-            return Outcome(name, False, reason=reason, attempts=attempts)
-        status = train(at)
-        attempts += 1
-        if status in INTERRUPTED:
-            return Outcome(name, False, True, "interrupted", attempts)
-        reason = _reason(folder, status)
-        if status == program.BAD_INPUT and at is Stage.MISSING:
-            return Outcome(name, False, reason=reason, attempts=attempts)
-        if status == program.BAD_INPUT:  # a checkpoint that cannot be used
-            say(f"{name}: {reason}; begun anew")
-            _remove(folder)
-        elif status not in (program.DONE, program.DIVERGED):
-            say(f"{name}: {reason}")
-
-
-def _train(
-    cell: Cell,
-    folder: Path,
-    lock: int,
-    environment: Mapping[str, str] | None,
-    cores: str,
-    started: Callable[[subprocess.Popen], None] | None,
-    at: Stage,
-) -> int:
-    """One go of curious_jax.train; its exit status, negative for the signal that killed it."""
-    if at is Stage.MISSING:
-        _remove(folder)
-        arguments = [*cell.arguments(), "--out", str(folder)]
-    else:
-        arguments = ["--resume", str(folder)]
-    command = [sys.executable, "-m", "experiments.engine.child", f"--cores={cores}", *arguments]
-    with open(log_path(folder), "a") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(lock,),  # the lock is held while it lives, whatever becomes of us
-            start_new_session=True,  # Ctrl-C is ours to pass on
-            env=None if environment is None else dict(environment),
-        )
-        if started:
-            started(process)
-        return process.wait()
-
-
-def _remove(folder: Path) -> None:
-    """What is left of a run that cannot go on."""
-    if folder.exists():
-        shutil.rmtree(folder)
-
-
-def _reason(folder: Path, status: int) -> str:
-    """Why a training ended as it did, in one line."""
-    if status < 0:
-        return f"killed by signal {-status}"
-    last = ""
-    with contextlib.suppress(OSError):
-        lines = log_path(folder).read_text(errors="replace").splitlines()
-        last = next((line for line in reversed(lines) if line.strip()), "")
-    return f"exit status {status}: {last.strip()}" if last else f"exit status {status}"
+    condition, preset = cell.condition, config.preset
+    if condition.settings.get("preset", "auto") == "auto":  # as the machine that ran it took it
+        condition = Condition(condition.labels, {**condition.settings, "preset": preset})
+    asked = configs.to_dict(condition.config(cell.first, cell.count))
+    held = configs.to_dict(config)
+    for name, (group, _) in configs.fields_by_name().items():
+        was, now = (data[group][name] if group else data[name] for data in (held, asked))
+        if was != now and name != "devices" and group != "checkpoint":
+            raise ConfigError(
+                f"{folder}: its run has {option_name(name)} {show(was)} and this cell asks for {show(now)}; "
+                "move it away, or name another --out"
+            )

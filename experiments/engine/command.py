@@ -1,6 +1,7 @@
-"""What the experiments' commands share: their options, and the way from a grid to table, figure and summary."""
+"""The command of every experiment: from its options over the grid of cells to table, figure and summary."""
 
 import argparse
+import errno
 import os
 import shlex
 import sys
@@ -14,15 +15,18 @@ from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
-from experiments.analysis import table
-from experiments.analysis.table import Row
-from experiments.engine import cells, grid, plan
-from experiments.engine.cells import Stage
-from experiments.engine.grid import Condition
+from curious_jax.settings import option_name
+from experiments.engine import cells, grid, plan, runner
+from experiments.engine.cells import CellState, Row
+from experiments.engine.grid import Cell, Condition
+from experiments.engine.plan import Planned
+from experiments.engine.runner import CellResult, Effort
+from experiments.engine.watch import Watch
 
 TABLE, SUMMARY = "table.csv", "summary.md"
 ENGINES = ("local", "ray")
 OWN = {"seed": "--seeds 0-9", "num_seeds": "--group N"}  # of train's options, what they are called here
+MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # errors that another --out would not mend
 
 
 @dataclass(frozen=True)
@@ -38,33 +42,51 @@ class Experiment:
     fixed: Mapping[str, str] = field(default_factory=dict)  # settings that are the grid's: what to use instead
     options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
     settings: Callable[[Sequence[str]], dict[str, Any]] | None = None  # reads the other options; None: as train does
+    help: str = ""  # how the options make the grid
 
 
-class Parser(argparse.ArgumentParser):
+@dataclass(frozen=True)
+class Request:
+    """What a command line asks for, checked."""
+
+    conditions: Sequence[Condition]
+    seeds: tuple[int, ...]
+    group: int  # seeds per cell
+    out: Path
+    shard: tuple[int, int]
+    effort: Effort
+    jobs: int
+    devices: list[str]
+    ray: tuple[int, float, str | None] | None  # cores and GPUs per cell, address; None: cells run on this machine
+    retry_diverged: bool
+    report_only: bool
+
+
+class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are ConfigErrors."""
 
     def error(self, message: str) -> NoReturn:
-        """One line, as everywhere."""
+        """Raise ConfigError, which programs answer with one line."""
         raise ConfigError(message.removeprefix("argument ") + "; see --help")
 
 
-def parser(experiment: Experiment) -> Parser:
+def parser(experiment: Experiment) -> OneLineParser:
     """The options that all experiments have, and this one's."""
     command = f"python -m experiments.{experiment.name}"
-    result = Parser(
+    result = OneLineParser(
         prog=command,
         usage=f"{command} [OPTION VALUE ...] [any option of python -m curious_jax.train]",
-        description=experiment.heading,
+        description=f"{experiment.heading}\n\n{experiment.help}".strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = result.add_argument
     add("--seeds", default="0-9", metavar="0-9", help="seeds, such as 0-9 or 0,3,5-7 [default: 0-9]")
-    add(
-        "--group", metavar="N", help="seeds per process, side by side in one program [default: 10 on the probe, else 1]"
-    )
-    add("--out", metavar="DIR", help="folder of cells, table and figure [default: runs/NAME-WORLD]; run again to go on")
-    add("--jobs", default="1", metavar="N", help="processes at once, each on its share of the cores [default: 1]")
-    add("--devices", default="", metavar="0,1,...", help="GPUs, one process at a time on each")
+    add("--group", metavar="N", help="seeds per process, trained side by side [default: 10 on the point world, else 1]")
+    add("--out", metavar="DIR", help="folder of cells, table and figure; the same command resumes what is in it "
+        "[default: runs/NAME-WORLD]")  # fmt: skip
+    add("--jobs", default="1", metavar="N", help="processes at once [default: 1]")
+    add("--devices", default="", metavar="0,1,...", help="GPUs by number, each with one process at a time")
     add("--retries", default="2", metavar="N", help="further tries of a cell that failed [default: 2]")
     add("--retry-diverged", action="store_true", help="put diverged cells aside and run their seeds one by one")
     add("--keep-states", action="store_true", help="keep the whole checkpoints of cells that are done, too")
@@ -73,13 +95,13 @@ def parser(experiment: Experiment) -> Parser:
     add("--ray-address", metavar="ADDRESS", help="a Ray cluster's address [default: a new one on this machine]")
     add("--cpus", default="1", metavar="N", help="cores per cell, with Ray [default: 1]")
     add("--gpus", default="0", metavar="X", help="GPUs per cell, with Ray [default: 0]")
-    add("--report-only", action="store_true", help="run nothing; table, figure and summary of what is there")
+    add("--report-only", action="store_true", help="run nothing; write table, figure and summary of what is there")
     experiment.options(result)
     return result
 
 
 def main(experiment: Experiment, argv: Sequence[str] | None = None) -> int:
-    """The program; its exit status: 0 all done, 1 some cells failed, 2 bad input, 130 or 143 interrupted."""
+    """The program; its exit status: 0 all done, 1 some cells failed, 2 bad input, 128 + signal interrupted."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
         return program.run(lambda: _main(experiment, arguments))
@@ -88,53 +110,48 @@ def main(experiment: Experiment, argv: Sequence[str] | None = None) -> int:
 
 
 def _main(experiment: Experiment, argv: Sequence[str]) -> int:
-    own, rest = parser(experiment).parse_known_args(argv)
-    settings = _settings(experiment, rest)
-    conditions = experiment.conditions(own, settings)
-    seeds = grid.parse_seeds(own.seeds)
-    world = settings.get("world", "fetch")
-    group = _whole("--group", own.group or ("10" if world == "point" else "1"), 1)
-    numbers = {name: _whole(f"--{name}", getattr(own, name), least) for name, least in
-               (("jobs", 1), ("retries", 0), ("cpus", 1))}  # fmt: skip
-    index, number = grid.parse_shard(own.shard)
-    if own.engine not in ENGINES:
-        raise ConfigError(f"--engine {own.engine}: must be one of {', '.join(ENGINES)}")
-    if own.engine == "ray":
-        from experiments.engine import ray_engine
-
-        ray_engine.load()
-    grid.check(conditions, seeds, group)
-    runfolder.check_name(own.out)
-    out = Path(own.out or f"runs/{experiment.name}-{world}")
-    _claim(out, conditions)
-
-    planned = plan.plan(conditions, seeds, group, out)
-    if own.retry_diverged and plan.retry_diverged(planned, out):
-        planned = plan.plan(conditions, seeds, 1, out)
-    mine = grid.shard([one.cell for one in planned], index, number)
-    open_cells = {str(one.cell) for one in planned if one.stage in (Stage.MISSING, Stage.STARTED)}
-    todo = [] if own.report_only else [cell for cell in mine if str(cell) in open_cells]
-    say(f"{len(planned)} cells in {out}, {len(todo)} to run here")
-    outcomes, stopped = _run(own, numbers, todo, out)
-
-    planned = plan.plan(conditions, seeds, group, out)
-    rows = table.build(planned, seeds, out)
+    request = read(experiment, argv)
+    todo = prepare(request)
+    results, signal = run(request, todo)
+    planned = plan.plan(request.conditions, request.seeds, request.group, request.out)
     shown = [text for text in argv if text != "--report-only"]
     command = shlex.join(["python", "-m", f"experiments.{experiment.name}", *shown])
-    write_results(experiment, rows, conditions, out, command)
-    if stopped:
-        say("stopped; the same command goes on")
-        return 128 + stopped
-    failed = {outcome.cell for outcome in outcomes if not outcome.ok}
-    failed |= {str(one.cell) for one in planned if one.stage is Stage.DIVERGED}
+    write_results(experiment, request, planned, command)
+    if signal:
+        print("stopped; the same command resumes it", flush=True)
+        return 128 + signal
+    failed = {result.cell for result in results if not result.done}
+    failed |= {str(one.cell) for one in planned if one.state in (CellState.DIVERGED, CellState.DAMAGED)}
     if failed:
-        return program.fail(f"{len(failed)} cells failed; {out / SUMMARY} names them", program.FAILED)
+        return program.fail(f"{len(failed)} cells failed; {request.out / SUMMARY} names them", program.FAILED)
     return program.DONE
 
 
-def say(text: str) -> None:
-    """One line on standard output, at once."""
-    print(text, flush=True)
+def read(experiment: Experiment, argv: Sequence[str]) -> Request:
+    """Read and check a command line; nothing is written.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    own, rest = parser(experiment).parse_known_args(argv)
+    settings = _settings(experiment, rest)
+    world = settings.get("world", "fetch")
+    request = Request(
+        conditions=experiment.conditions(own, settings),
+        seeds=grid.parse_seeds(own.seeds),
+        group=_whole("--group", own.group or ("10" if world == "point" else "1"), 1),
+        out=Path(own.out if own.out is not None else f"runs/{experiment.name}-{world}"),
+        shard=grid.parse_shard(own.shard),
+        effort=Effort(_whole("--retries", own.retries, 0), own.keep_states),
+        jobs=_whole("--jobs", own.jobs, 1),
+        devices=[device.strip() for device in own.devices.split(",") if device.strip()],
+        ray=_ray(own),
+        retry_diverged=own.retry_diverged,
+        report_only=own.report_only,
+    )
+    runfolder.check_name(own.out)
+    grid.check(request.conditions, request.seeds, request.group)
+    return request
 
 
 def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
@@ -142,15 +159,14 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
     if experiment.settings is not None:
         given = experiment.settings(rest)
     else:
-        read = options.read(train.parser(), rest)
-        given = read.settings
-        if read.rest.get("resume"):
-            raise ConfigError("--resume: the same command with the same --out goes on; leave it out")
+        arguments = options.read(train.parser(), rest)
+        given = arguments.settings
+        if arguments.rest.get("resume"):
+            raise ConfigError("--resume: the same command with the same --out resumes; leave it out")
     for name, instead in {**OWN, **experiment.fixed}.items():
         if name in given:
-            raise ConfigError(f"{grid.as_option(name, 0)[0]}: use {instead} here")
-    world = given.get("world", "fetch")
-    return {**experiment.defaults.get(world, {}), **given}
+            raise ConfigError(f"{option_name(name)}: use {instead} here")
+    return {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
 
 
 def _whole(name: str, text: str, least: int) -> int:
@@ -160,47 +176,93 @@ def _whole(name: str, text: str, least: int) -> int:
     return value
 
 
-def _claim(out: Path, conditions: Sequence[Condition]) -> None:
-    """Makes the folder and notes the conditions in it; nothing is written when one of them is there with others."""
-    for place in (out, *out.parents):
-        if place.exists():
-            if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-                raise ConfigError(f"--out {out}: {place} is no folder that can be written to; name another")
-            break
-    for condition in conditions:
-        cells.write_condition(out, condition, dry=True)
-    for condition in conditions:
-        cells.write_condition(out, condition)
+def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
+    """What is asked of Ray; None when it is not asked for."""
+    if own.engine not in ENGINES:
+        raise ConfigError(f"--engine {own.engine}: must be one of {', '.join(ENGINES)}")
+    if own.engine != "ray":
+        return None
+    from experiments.engine import ray_engine
+
+    ray_engine.load()
+    return _whole("--cpus", own.cpus, 1), options.convert("--gpus", own.gpus, float), own.ray_address
 
 
-def _run(
-    own: argparse.Namespace, numbers: Mapping[str, int], todo: Sequence[grid.Cell], out: Path
-) -> tuple[list[cells.Outcome], int]:
+def prepare(request: Request) -> list[Cell]:
+    """Claim the folder and note the conditions in it; returns the cells to run here.
+
+    Raises:
+      ConfigError: when the folder cannot be used, or holds cells with other settings; nothing is written then.
+    """
+    out, report_only = request.out, request.report_only
+    try:
+        for condition in request.conditions:
+            cells.check_condition(out, condition)
+        planned = plan.plan(request.conditions, request.seeds, request.group, out)
+        if report_only and not any(cells.begun(one.cell.folder(out)) for one in planned):
+            raise ConfigError(f"--report-only: {out} holds none of these cells; leave it out to run them")
+        _check_writable(out)
+        for condition in () if report_only else request.conditions:
+            cells.claim_condition(out, condition)
+    except OSError as error:
+        if error.errno in MACHINE:
+            raise
+        raise ConfigError(f"--out {str(out)[:100]}: cannot be a folder ({error.strerror}); name another") from None
+    for one in planned:
+        if one.state is CellState.DAMAGED:
+            print(f"{one.cell}: damaged: {one.found.reason}", flush=True)
+        elif one.state in plan.ENDED and not report_only:
+            cells.note_end(one.cell.folder(out), one.state)
+    if request.retry_diverged and not report_only:
+        planned = _separate_diverged(request, planned)
+    mine = grid.shard([one.cell for one in planned], *request.shard)
+    ended = {str(one.cell) for one in planned if one.state in plan.ENDED}
+    todo = [cell for cell in mine if str(cell) not in ended and not report_only]
+    print(f"{len(planned)} cells in {out}, {len(todo)} to run here", flush=True)
+    return todo
+
+
+def _check_writable(out: Path) -> None:
+    """Refuse a folder that cannot be made or written to.
+
+    Raises:
+      ConfigError: naming --out.
+    """
+    place = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise ConfigError(f"--out {out}: {place} is no folder that can be written to; name another")
+
+
+def _separate_diverged(request: Request, planned: Sequence[Planned]) -> list[Planned]:
+    """Put diverged cells aside; a new plan then has their seeds, one by one."""
+    diverged = [one.cell.folder(request.out) for one in planned if one.state is CellState.DIVERGED]
+    for folder in diverged:
+        cells.put_aside(folder, CellState.DIVERGED.value)
+    return plan.plan(request.conditions, request.seeds, 1 if diverged else request.group, request.out)
+
+
+def run(request: Request, todo: Sequence[Cell]) -> tuple[list[CellResult], int]:
+    """Run the cells; (a result per cell that was begun, the signal that stopped it or 0)."""
     if not todo:
         return [], 0
-    if own.engine == "ray":
-        from experiments.engine import ray_engine
+    with Watch(todo, request.out) as watch:
+        if request.ray:
+            from experiments.engine import ray_engine
 
-        gpus = options.convert("--gpus", own.gpus, float)
-        return ray_engine.run(
-            todo, out, numbers["retries"], own.keep_states, numbers["cpus"], gpus, own.ray_address, say
-        )
-    from experiments.engine import runner
-
-    devices = [device.strip() for device in own.devices.split(",") if device.strip()]
-    return runner.run(todo, out, numbers["jobs"], numbers["retries"], own.keep_states, devices, say)
+            return ray_engine.run(todo, request.out, request.effort, watch, *request.ray)
+        return runner.run(todo, request.out, request.effort, watch, request.jobs, request.devices)
 
 
-def write_results(
-    experiment: Experiment, rows: Sequence[Row], conditions: Sequence[Condition], out: Path, command: str
-) -> None:
-    """table.csv, NAME.png, NAME.pdf and summary.md, from the table's rows alone."""
-    from experiments.analysis import summary as report
+def write_results(experiment: Experiment, request: Request, planned: Sequence[Planned], command: str) -> None:
+    """Write table.csv, NAME.png, NAME.pdf and summary.md, the last three from the table's rows alone."""
+    from experiments.analysis import summary, table
 
+    out, conditions = request.out, request.conditions
+    rows = table.build(planned, request.seeds)
     table.write(rows, out / TABLE)
     experiment.draw(rows, conditions, out / experiment.name)
-    text = report.document(experiment.heading, command, rows, conditions, experiment.findings(rows, conditions))
+    text = summary.document(experiment.heading, command, rows, conditions, experiment.findings(rows, conditions))
     scratch = out / f".{SUMMARY}.{os.getpid()}"
     scratch.write_text(text)
     os.replace(scratch, out / SUMMARY)
-    say(f"table: {out / TABLE}\nfigure: {out / experiment.name}.png\nsummary: {out / SUMMARY}")
+    print(f"table: {out / TABLE}\nfigure: {out / experiment.name}.png\nsummary: {out / SUMMARY}", flush=True)

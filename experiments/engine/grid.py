@@ -15,6 +15,7 @@ from curious_jax.cli import parser as options
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 
+LONGEST_NAME = 255  # bytes, of a file or folder
 CELLS = "cells"  # folder of the cells inside an experiment's
 
 
@@ -142,6 +143,8 @@ def check(conditions: Sequence[Condition], seeds: Sequence[int], group: int) -> 
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{name}: is asked for twice; name each value once")
+        if len(name.encode()) > LONGEST_NAME:
+            raise ConfigError(f"{name[:60]}...: is too long for a folder's name; vary fewer settings at once")
     for condition in conditions:
         _check_modules(condition.config(max(seeds, default=0), group))
 

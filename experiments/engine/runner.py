@@ -1,116 +1,231 @@
-"""The local engine: cells one after another, or several at once, each in a process of its own."""
+"""Running cells: each in a training process of its own, one after another or several at once on this machine."""
 
 import concurrent.futures
+import contextlib
 import os
 import queue
+import shutil
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from curious_jax.cli import program
 from experiments.engine import cells
-from experiments.engine.cells import Outcome
+from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell
+from experiments.engine.watch import Watch
 
 POLL_S = 0.2
+BUSY_S = 0.5  # before a cell that another process holds is tried again
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+INTERRUPTED = (program.INTERRUPTED, *(128 + s for s in SIGNALS), *(-s for s in SIGNALS))  # exit statuses
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What came of running a cell."""
+
+    cell: str  # its name
+    done: bool
+    reason: str = ""  # why it is not done, in one line
+    interrupted: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        ended = "done" if self.done else "interrupted" if self.interrupted else f"failed: {self.reason}"
+        tries = f" ({self.attempts} tries)" if self.attempts > 1 else ""
+        return f"{self.cell}: {ended} after {self.seconds:.0f} s{tries}"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What is done for a cell."""
+
+    retries: int = 2  # further tries after a failure; a run that diverged would diverge again
+    keep_states: bool = False  # leave the whole checkpoints of a cell that is done; its policies stay anyway
 
 
 @dataclass
 class Stop:
-    """Passes SIGINT and SIGTERM on to the trainings, which save; no new ones begin then."""
+    """Notes the signals that ask for the end and passes them on to the trainings, which save."""
 
-    requested: int = 0  # the signal's number
-    processes: list[subprocess.Popen] = field(default_factory=list)
+    signal: int = 0  # the last one's number
+    count: int = 0
+    trainings: set[subprocess.Popen] = field(default_factory=set)
 
     def __enter__(self) -> "Stop":
         self._earlier: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._earlier[number] = signal.signal(number, self._signal)
+            for number in SIGNALS:
+                self._earlier[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
 
-    def _signal(self, number: int, frame: FrameType | None) -> None:
-        self.requested = number
-        for process in list(self.processes):
-            if process.poll() is None:
-                process.send_signal(number)
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.signal, self.count = number, self.count + 1
+        for training in list(self.trainings):
+            training.send_signal(number)
 
-    def watch(self, process: subprocess.Popen) -> None:
-        """Takes a process that signals are to be passed on to."""
-        self.processes.append(process)
-        if self.requested:
-            process.send_signal(self.requested)
-
-
-def core_sets(jobs: int) -> list[str]:
-    """The cores this process may use, dealt out to so many jobs; all to each when there are too few."""
-    if not hasattr(os, "sched_getaffinity"):
-        return [""] * jobs
-    ours = sorted(os.sched_getaffinity(0))
-    if jobs == 1 or jobs > len(ours):
-        return [""] * jobs
-    return [",".join(map(str, ours[i::jobs])) for i in range(jobs)]
+    @contextlib.contextmanager
+    def passing_on(self, training: subprocess.Popen) -> Any:
+        """Pass signals on to a training while it lives."""
+        self.trainings.add(training)
+        try:
+            if self.signal:
+                training.send_signal(self.signal)
+            yield
+        finally:
+            self.trainings.discard(training)
 
 
 def run(
     todo: Sequence[Cell],
     out: Path,
+    effort: Effort,
+    watch: Watch,
     jobs: int = 1,
-    retries: int = 2,
-    keep_states: bool = False,
     devices: Sequence[str] = (),
-    say: Callable[[str], None] = print,
-) -> tuple[list[Outcome], int]:
-    """Runs the cells.
+) -> tuple[list[CellResult], int]:
+    """Run the cells on this machine.
 
     Args:
-      jobs: how many at once; each keeps to its own set of cores. Not used with devices.
-      devices: GPUs by number, one cell at a time on each.
+      jobs: number of trainings at once. Not used with devices.
+      devices: GPUs by number, each with one training at a time.
     Returns:
-      (an outcome per cell that was begun, the signal that stopped it or 0).
+      (a result per cell that was begun, the signal that stopped it or 0).
     """
-    places: queue.SimpleQueue[tuple[str, dict[str, str] | None]] = queue.SimpleQueue()
-    for cores in core_sets(jobs) if not devices else ():
-        places.put((cores, None))
+    places: queue.SimpleQueue[dict[str, str] | None] = queue.SimpleQueue()
     for device in devices:
-        places.put(("", {**os.environ, "CUDA_VISIBLE_DEVICES": device}))
-    workers = len(devices) or jobs
+        places.put({**os.environ, "CUDA_VISIBLE_DEVICES": device})
+    for _ in range(0 if devices else jobs):
+        places.put(None)
 
-    with Stop() as stop, concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    with Stop() as stop, concurrent.futures.ThreadPoolExecutor(len(devices) or jobs) as pool:
 
-        def one(cell: Cell) -> Outcome | None:
-            if stop.requested:
-                return None
-            cores, environment = place = places.get()
+        def one(cell: Cell) -> CellResult | None:
+            environment = places.get()
             try:
-                say(f"{cell}: begins")
-                outcome = cells.run(
-                    cell, out, retries, keep_states, say, environment, cores, stop.watch, lambda: bool(stop.requested)
-                )
-                say(describe(outcome))
-                return outcome
+                return None if stop.signal else run_cell(cell, out, effort, watch.say, stop, environment)
             finally:
-                places.put(place)
+                places.put(environment)
 
-        waiting = {pool.submit(one, cell) for cell in todo}
-        done: set[concurrent.futures.Future] = set()
+        results, waiting = [], {pool.submit(one, cell): cell for cell in todo}
         while waiting:
-            new, waiting = concurrent.futures.wait(waiting, timeout=POLL_S)
-            done |= new
-        outcomes = [outcome for outcome in (future.result() for future in done) if outcome is not None]
-    return outcomes, stop.requested
+            ended, _ = concurrent.futures.wait(waiting, POLL_S, concurrent.futures.FIRST_COMPLETED)
+            for future in ended:
+                cell, result = waiting.pop(future), future.result()
+                if result:
+                    results.append(result)
+                    watch.end(cell, str(result))
+                elif not stop.signal:  # the other cells come first
+                    watch.wait_for(cell)
+                    waiting[pool.submit(one, cell)] = cell
+            watch.show()
+    return results, stop.signal
 
 
-def describe(outcome: Outcome) -> str:
-    """One line on a cell's end."""
-    ended = "done" if outcome.ok else "interrupted" if outcome.interrupted else f"failed: {outcome.reason}"
-    tries = f" ({outcome.attempts} tries)" if outcome.attempts > 1 else ""
-    return f"{outcome.cell}: {ended} after {outcome.seconds:.0f} s{tries}"
+def run_cell(
+    cell: Cell,
+    out: Path,
+    effort: Effort,
+    say: Callable[[str], None],
+    stop: Stop,
+    environment: Mapping[str, str] | None = None,
+) -> CellResult | None:
+    """Bring a cell to its end, from its last checkpoint when it has one; None when another process is at work in it.
+
+    Args:
+      environment: the training's environment variables; None for this process's.
+    """
+    folder, began = cell.folder(out), time.monotonic()
+
+    def train(arguments: Sequence[str]) -> int:
+        return _train(arguments, cells.log_path(folder), lock or 0, stop, environment)
+
+    with cells.hold(folder) as lock:
+        if lock is None:
+            time.sleep(BUSY_S)
+            return None
+        try:
+            result = _complete(cell, out, effort.retries, say, train)
+            for checkpoint in cells.checkpoints(folder) if result.done and not effort.keep_states else ():
+                shutil.rmtree(checkpoint)
+            if not result.done and not result.interrupted and result.reason != CellState.DIVERGED.value:
+                cells.note_failure(folder, result.reason)
+        except OSError as error:  # a full disk, a folder taken away
+            result = CellResult(str(cell), False, f"{error.filename or folder}: {error.strerror or error}")
+    return replace(result, seconds=time.monotonic() - began)
+
+
+def _complete(
+    cell: Cell, out: Path, retries: int, say: Callable[[str], None], train: Callable[[Sequence[str]], int]
+) -> CellResult:
+    """Train until the cell is done, its tries are used up, or another try would end like the last."""
+    name, folder, attempts, reason = str(cell), cell.folder(out), 0, ""
+    while True:
+        found = cells.inspect(cell, out)
+        if found.state in (CellState.DONE, CellState.DIVERGED):
+            cells.note_end(folder, found.state)
+            done = found.state is CellState.DONE
+            return CellResult(name, done, "" if done else found.state.value, attempts=attempts)
+        if found.state is not CellState.STARTED and folder.exists():
+            why = found.reason if found.state is CellState.DAMAGED else "its run has no checkpoint to resume"
+            say(f"{name}: {why}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
+        if attempts > retries:
+            return CellResult(name, False, reason, attempts=attempts)
+        resume = found.state is CellState.STARTED
+        if not attempts:
+            say(f"{name}: {'resumes' if resume else 'begins'}; log: {cells.log_path(folder)}")
+        status = train(["--resume", str(folder)] if resume else [*cell.arguments(), "--out", str(folder)])
+        attempts += 1
+        if status in INTERRUPTED:
+            return CellResult(name, False, "interrupted", True, attempts)
+        reason = _reason(cells.log_path(folder), status)
+        if status == program.BAD_INPUT:
+            return CellResult(name, False, reason, attempts=attempts)
+        if status not in (program.DONE, program.DIVERGED):
+            say(f"{name}: {reason}")
+
+
+def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, environment: Mapping[str, str] | None) -> int:
+    """Run curious_jax.train once; returns its exit status, negative for the signal that killed it."""
+    with open(log, "a") as file:
+        training = subprocess.Popen(
+            [sys.executable, "-m", "curious_jax.train", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            pass_fds=(lock,),  # the cell is held while the training lives, whatever becomes of this process
+            start_new_session=True,  # Ctrl-C is passed on, once
+            env=None if environment is None else dict(environment),
+        )
+    with stop.passing_on(training):
+        while True:
+            try:
+                return training.wait(POLL_S)
+            except subprocess.TimeoutExpired:
+                pass
+            except KeyboardInterrupt:  # how Ray stops a worker
+                training.terminate()
+
+
+def _reason(log: Path, status: int) -> str:
+    """Why a training ended as it did, in one line."""
+    if status < 0:
+        return f"killed by signal {-status}"
+    with contextlib.suppress(OSError):
+        for line in reversed(log.read_text(errors="replace").splitlines()):
+            if line.strip():
+                return f"exit status {status}: {line.strip()}"
+    return f"exit status {status}"

@@ -11,16 +11,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from helpers.experiments import TINY, make_run
+from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell
 
 from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
-from experiments.engine import cells, command
-from experiments.engine.cells import Outcome, Stage
+from experiments.engine import cells, command, grid, runner
+from experiments.engine.cells import CellState
+from experiments.engine.runner import CellResult
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
     architectures, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
+
+SHORT = [text for name, value in TWO_EVALUATIONS.items() for text in grid.as_option(name, value)]
 
 
 def program(name):
@@ -32,17 +35,17 @@ def instant(monkeypatch):
     """Cells that are done at once; yields their names. fail: those that fail, with the reason."""
     ran, fail = [], {}
 
-    def run(cell, out, retries, keep_states, say, *rest):
+    def run_cell(cell, out, *rest):
         ran.append(str(cell))
         reason = fail.get(cell.first)
         if reason:
-            cells.failure_path(cell.folder(out)).write_text(reason)
-            return Outcome(str(cell), False, reason=reason)
-        if cells.stage(cell.folder(out)) is Stage.MISSING:
-            make_run(cell.folder(out), cell.first, cell.count)
-        return Outcome(str(cell), True, attempts=1)
+            cells.note_failure(cell.folder(out), reason)
+            return CellResult(str(cell), False, reason=reason)
+        if cells.inspect(cell, out).state is CellState.MISSING:
+            make_cell(cell, out)
+        return CellResult(str(cell), True, attempts=1)
 
-    monkeypatch.setattr(cells, "run", run)
+    monkeypatch.setattr(runner, "run_cell", run_cell)
     return SimpleNamespace(ran=ran, fail=fail)
 
 
@@ -57,7 +60,8 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
     }
     for name, expected in lines.items():
         axes = ["--algorithm", "curious,muvfa", "--set", "curriculum.epsilon=0.2,0.4"] if name == "sweep" else []
-        world = ["--world", "point", *(["--modules", "reach,push"] if name == "sweep" else [])]
+        world = ["--world", "point", *SHORT, *(["--modules", "reach,push"] if name == "sweep" else [])]
+        world += ["--perturb-at", "10"] if name == "perturbation" else []
         assert program(name).main([*world, "--seeds", "0-2", "--group", "2", "--out", name, *axes]) == 0
         assert {n.split("/")[0] for n in instant.ran} == expected
         assert len(instant.ran) == 2 * len(expected)  # seeds 0-1 and 2
@@ -137,6 +141,9 @@ BAD = [
     ("distractors", ["--shard", "4/4"], "--shard 4/4: must be i/n"),
     ("distractors", ["--hidden-sise", "8"], "did you mean --hidden-size?"),
     ("distractors", ["--modules", "reach,fly"], "unknown module 'fly'"),
+    ("distractors", ["--out", "x" * 300], "cannot be a folder (File name too long); name another"),
+    ("distractors", ["--report-only", "--out", "new"], "--report-only: new holds none of these cells"),
+    ("sweep", ["--modules", ",".join(f"drag{k}" for k in range(2, 60)) + ";reach"], "too long for a folder's name"),
     ("distractors", ["--out"], "--out: expected one argument"),
     ("perturbation", ["--perturb-cube", "7"], "--perturb-cube 7: must be at most"),
     ("sweep", ["--modules", "reach", "--set", "curriculum.epsilon=0.2,2"], "--epsilon 2.0: must be between 0 and 1"),
@@ -176,6 +183,36 @@ def test_a_sweep_is_the_product_of_its_axes():
     conditions = sweep.conditions(None, found)
     assert [c.name for c in conditions][:2] == ["modules=reach,hidden_size=8", "modules=reach,hidden_size=16"]
     assert conditions[-1].name == "modules=reach+push,hidden_size=16"
+
+
+def test_damaged_cells_are_named_by_the_report_and_run_again(instant, empty_folder, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-1"]
+    assert program("distractors").main(given) == 0
+    cell = empty_folder / "d" / "cells" / "algorithm=curious,distractors=0" / "seeds-0-1"
+    before = (empty_folder / "d" / "table.csv").read_bytes()
+    (cell / "metrics.jsonl").write_bytes(b"\xff\n")
+    assert program("distractors").main([*given, "--report-only"]) == 1
+    streams = capsys.readouterr()
+    assert "seeds-0-1: damaged: line 1 of metrics.jsonl cannot be read" in streams.out
+    assert streams.err == "error: 1 cells failed; d/summary.md names them\n"
+    assert "seeds 0, 1 **damaged** (line 1 of metrics" in (empty_folder / "d" / "summary.md").read_text()
+    cells.put_aside(cell, "damaged")  # which is what running it does first
+    assert program("distractors").main(given) == 0
+    assert (empty_folder / "d" / "table.csv").read_bytes() == before
+
+
+def test_the_list_of_commands(capsys):
+    """python -m experiments lists every program in it, with what it does."""
+    listed = subprocess.run([sys.executable, "-m", "experiments"], cwd=ROOT, capture_output=True, text=True).stdout
+    for name in (*EXPERIMENTS, "checks.peers", "checks.parity", "checks.seed_cost", "checks.steadiness"):
+        assert f"python -m experiments.{name} " in listed
+    assert "probe" not in listed
+
+
+def test_a_sweeps_help_says_how_a_grid_is_written(capsys):
+    with pytest.raises(SystemExit):
+        program("sweep").main(["--help"])
+    assert "--algorithm curious,muvfa" in capsys.readouterr().out
 
 
 # Long ones
@@ -237,8 +274,8 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
         assert process.poll() is None
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    assert "stopped; the same command goes on" in finish(process, 130)
-    assert cells.stage(metrics.parent) is Stage.STARTED
+    assert "stopped; the same command resumes it" in finish(process, 130)
+    assert {path.name for path in cells.checkpoints(metrics.parent)}
     assert {r["status"] for r in tables.read(tmp_path / "table.csv")} == {"unfinished"}
 
 

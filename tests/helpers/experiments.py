@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from curious_jax import config as configs
+from experiments.engine.cells import evaluations
 from experiments.engine.grid import Condition
 
 # A cell of a second or two, compilation aside.
@@ -11,11 +13,13 @@ TINY = (
     *("--updates-per-cycle", "2", "--batch-size", "12", "--capacity", "32", "--evaluation-interval", "8"),
     *("--evaluation-episodes", "10", "--hidden-size", "8", "--hidden-layers", "1"),
 )
+TWO_EVALUATIONS = dict(num_envs=10, episodes=20, evaluation_interval=10)
 
 
 def condition(**settings):
-    """A condition on the probe, labelled by the settings given."""
-    return Condition(settings, {"world": "point", "modules": ("reach", "push"), "preset": "cpu", **settings})
+    """A condition on the probe with evaluations at 10 and 20 episodes, labelled by the settings given."""
+    common = {"world": "point", "modules": ("reach", "push"), "preset": "cpu", **TWO_EVALUATIONS}
+    return Condition(settings, {**common, **settings})
 
 
 def row(episodes, success, seed=0, status="done", **labels):
@@ -28,23 +32,24 @@ def curve(values, seed=0, step=100, status="done", **labels):
     return [row(step * (i + 1), value, seed, status, **labels) for i, value in enumerate(values)]
 
 
-def make_run(folder, seed=0, num_seeds=1, status="completed", rows=2, states=()):
-    """A run's folder as curious_jax.train leaves it, without its policies.
+def make_cell(cell, out, status="completed", rows=None, states=()):
+    """A cell's folder as curious_jax.train leaves it, without its policies.
 
     Args:
       status: of summary.json; None for none.
-      rows: evaluations, every 10 episodes.
+      rows: evaluations; None for all.
       states: names of whole checkpoints.
     """
-    folder = Path(folder)
+    folder = Path(cell.folder(out))
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
+    config = cell.condition.config(cell.first, cell.count)
+    (folder / "config.json").write_text(json.dumps(configs.to_dict(config)))
     with open(folder / "metrics.jsonl", "w") as file:
-        for episodes in range(10, 10 * rows + 10, 10):
-            for s in range(seed, seed + num_seeds):
+        for episodes in evaluations(config)[:rows]:
+            for seed in cell.seeds:
                 one = {"episodes": episodes, "env_steps": 20 * episodes, "updates": episodes, "wall_s": 1.5}
-                one |= {"eval/success": 0.1 * s + 0.01 * episodes, "train/critic_loss": 1.0, "p_module/reach": 0.5}
-                file.write(json.dumps(one | ({"seed": s} if num_seeds > 1 else {})) + "\n")
+                one |= {"eval/success": 0.1 * seed + 0.01 * episodes, "train/critic_loss": 1.0, "p_module/reach": 0.5}
+                file.write(json.dumps(one | ({"seed": seed} if cell.count > 1 else {})) + "\n")
     if status:
         (folder / "summary.json").write_text(json.dumps({"status": status}))
     for name in states:

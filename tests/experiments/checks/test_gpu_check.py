@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "experiments" / "gpu_check.sh"
+SCRIPT = Path(__file__).parents[3] / "experiments" / "checks" / "gpu_check.sh"
 SMALL = "--num-envs 4 --updates-per-cycle 2 --batch-size 16 --capacity 100"
 needs_warp = pytest.mark.skipif(importlib.util.find_spec("warp") is None, reason="warp-lang is not installed")
 

@@ -1,0 +1,175 @@
+"""What a cell's files say, and that none is taken on trust."""
+
+import json
+import re
+
+import pytest
+from helpers.experiments import condition, make_cell
+
+from curious_jax.errors import ConfigError
+from experiments.analysis import table
+from experiments.engine import cells, plan
+from experiments.engine.cells import CellState
+from experiments.engine.grid import Cell
+
+CELL = Cell(condition(algorithm="curious"), 0, 2)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return CELL.folder(tmp_path)
+
+
+def state(tmp_path, cell=CELL):
+    return cells.inspect(cell, tmp_path).state
+
+
+def test_states(tmp_path):
+    numbers = iter(range(0, 100, 2))
+
+    def made(**files):
+        cell = Cell(CELL.condition, next(numbers), 2)
+        make_cell(cell, tmp_path, **files)
+        return state(tmp_path, cell)
+
+    assert state(tmp_path) is CellState.MISSING
+    assert made(status=None, rows=1) is CellState.MISSING  # results, and no checkpoint to resume
+    assert made(status=None, rows=0) is CellState.STARTED  # nothing is lost by starting where nothing was saved
+    assert made(status=None, rows=1, states=["state-20"]) is CellState.STARTED
+    assert made(status="interrupted", rows=1, states=["20"]) is CellState.STARTED
+    assert made(status="completed") is CellState.DONE
+    assert made(status="diverged", rows=1, states=["state-20"]) is CellState.DIVERGED
+
+
+# Files that cannot be trusted
+
+
+def edit(name, change):
+    def do(folder):
+        path = folder / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return do
+
+
+DAMAGE = {
+    "deleted": lambda folder: (folder / "metrics.jsonl").unlink(),
+    "emptied": edit("metrics.jsonl", lambda data: b""),
+    "cut": edit("metrics.jsonl", lambda data: data[: len(data) // 2]),
+    "a row less": edit("metrics.jsonl", lambda data: data[data.index(b"\n") + 1 :]),
+    "a bad byte": edit("metrics.jsonl", lambda data: data.replace(b'"env', b"\xff'env", 1)),
+    "NULs": edit("metrics.jsonl", lambda data: data + b"\0" * 600),
+    "{}": edit("metrics.jsonl", lambda data: b"{}\n" + data),
+    "a number": edit("metrics.jsonl", lambda data: data + b"5\n"),
+    "a list": edit("metrics.jsonl", lambda data: data + b"[]\n"),
+    "nested": edit("metrics.jsonl", lambda data: data + b"[" * 100_000 + b"\n"),
+    "no config": lambda folder: (folder / "config.json").unlink(),
+    "a config of {}": edit("config.json", lambda data: b"{}"),
+    "a config of null": edit("config.json", lambda data: b"null"),
+    "a config of no UTF-8": edit("config.json", lambda data: b"\xff\xfe\0"),
+}
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "before notes"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_finished_cell_with_damaged_files_is_named_and_gives_no_rows(tmp_path, damage, noted):
+    folder = make_cell(CELL, tmp_path)
+    if noted:
+        cells.note_end(folder, CellState.DONE)
+    DAMAGE[damage](folder)
+    found = cells.inspect(CELL, tmp_path)
+    assert found.state is CellState.DAMAGED and found.rows == [] and re.match(r"(line \d+ of )?\w+\.json", found.reason)
+    planned = plan.plan([CELL.condition], range(2), 2, tmp_path)
+    assert [(r["seed"], r["status"], r["reason"]) for r in table.build(planned, range(2))] == [
+        (seed, "damaged", found.reason) for seed in range(2)
+    ]
+
+
+def test_one_changed_bit_is_found_by_its_checksum(tmp_path):
+    folder = make_cell(CELL, tmp_path)
+    cells.note_end(folder, CellState.DONE)
+    assert state(tmp_path) is CellState.DONE
+    edit("metrics.jsonl", lambda data: data.replace(b'"eval/success": 0.1', b'"eval/success": 0.3', 1))(folder)
+    assert cells.inspect(CELL, tmp_path).reason == "metrics.jsonl is not what it was when the run ended"
+
+
+@pytest.mark.parametrize("summary", [None, b"", b"\xff\0", b"null", b"[]", b'{"status": []}', b"{}"], ids=str)
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "before notes"])
+def test_a_finished_cell_without_its_summary_is_done(tmp_path, summary, noted):
+    folder = make_cell(CELL, tmp_path)
+    if noted:
+        cells.note_end(folder, CellState.DONE)
+    (folder / "summary.json").unlink()
+    if summary is not None:
+        (folder / "summary.json").write_bytes(summary)
+    found = cells.inspect(CELL, tmp_path)
+    assert found.state is CellState.DONE and len(found.rows) == 4
+
+
+@pytest.mark.parametrize("note", [b"", b"{}", b"5", b"\xff", b'{"state": 7, "sha256": [1]}', b'{"state": "done"}'])
+def test_a_damaged_note_is_no_note(tmp_path, note):
+    folder = make_cell(CELL, tmp_path)
+    cells.note_path(folder).write_bytes(note)
+    assert state(tmp_path) is CellState.DONE
+
+
+def test_the_run_of_another_condition_is_refused(tmp_path):
+    other = condition(algorithm="muvfa")
+    make_cell(Cell(other, 0, 2), tmp_path)
+    (tmp_path / "cells" / other.name).rename(tmp_path / "cells" / CELL.condition.name)
+    with pytest.raises(ConfigError, match="its run has --algorithm muvfa and this cell asks for curious; move it away"):
+        plan.plan([CELL.condition], range(2), 2, tmp_path)
+
+
+def test_a_run_of_other_seeds_is_refused(tmp_path):
+    make_cell(Cell(CELL.condition, 2, 2), tmp_path).rename(CELL.folder(tmp_path))
+    with pytest.raises(ConfigError, match="has --seed 2 and this cell asks for 0"):
+        cells.inspect(CELL, tmp_path)
+
+
+def test_what_the_machine_decided_is_no_other_condition(tmp_path):
+    auto = condition(algorithm="curious")
+    auto.settings["preset"] = "auto"
+    folder = make_cell(CELL, tmp_path)
+    held = json.loads((folder / "config.json").read_text())
+    held["devices"], held["checkpoint"]["keep_checkpoints"] = 2, 5
+    (folder / "config.json").write_text(json.dumps(held))
+    assert state(tmp_path, Cell(auto, 0, 2)) is CellState.DONE
+
+
+def test_a_run_that_reached_its_target_may_end_early(tmp_path):
+    cell = Cell(condition(algorithm="curious", target_success=0.5), 0, 2)
+    make_cell(cell, tmp_path, status="target_reached", rows=1)
+    assert state(tmp_path, cell) is CellState.DONE
+
+
+def test_settings_are_noted_and_others_refused(tmp_path):
+    cells.check_condition(tmp_path, CELL.condition)
+    assert list(tmp_path.iterdir()) == []
+    cells.claim_condition(tmp_path, CELL.condition)
+    cells.check_condition(tmp_path, CELL.condition)
+    other = condition(algorithm="curious")
+    other.settings["hidden_size"] = 8
+    with pytest.raises(ConfigError, match="--hidden-size 8: the cells in .*algorithm=curious have its default; ask"):
+        cells.check_condition(tmp_path, other)
+    del other.settings["hidden_size"], other.settings["preset"]
+    with pytest.raises(ConfigError, match="--preset its default: the cells in .* have cpu"):
+        cells.check_condition(tmp_path, other)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{}", b"null", b"5", b"\xff\xfe", b'{"settings": []}'])
+def test_a_damaged_condition_is_refused_in_one_line(tmp_path, damaged):
+    cells.claim_condition(tmp_path, CELL.condition)
+    path = tmp_path / "cells" / "algorithm=curious" / "condition.json"
+    path.write_bytes(damaged)
+    with pytest.raises(ConfigError, match="condition.json: cannot be read; remove it"):
+        cells.check_condition(tmp_path, CELL.condition)
+
+
+def test_nothing_is_deleted_when_a_cell_is_put_aside(tmp_path):
+    for number in (1, 2):
+        folder = make_cell(CELL, tmp_path)
+        cells.note_end(folder, CellState.DONE)
+        aside = cells.put_aside(folder, "damaged")
+        assert aside.name == f"damaged-{number}-seeds-0-1" and (aside / "metrics.jsonl").is_file()
+        assert state(tmp_path) is CellState.MISSING

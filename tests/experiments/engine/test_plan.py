@@ -1,0 +1,67 @@
+"""The plan of an experiment, and the table made of it."""
+
+import pytest
+from helpers.experiments import condition, make_cell
+
+from experiments.analysis import table
+from experiments.engine import cells, plan
+from experiments.engine.cells import CellState
+from experiments.engine.grid import Cell
+
+CELL = Cell(condition(algorithm="curious"), 0, 2)
+
+
+def planned(tmp_path, seeds, group):
+    return [(p.cell.first, p.cell.count, p.state) for p in plan.plan([CELL.condition], seeds, group, tmp_path)]
+
+
+def test_seeds_that_are_done_stay_done_whatever_the_groups(tmp_path):
+    make_cell(Cell(CELL.condition, 2, 3), tmp_path)
+    assert planned(tmp_path, range(10), 4) == [
+        (0, 2, CellState.MISSING), (2, 3, CellState.DONE), (5, 4, CellState.MISSING), (9, 1, CellState.MISSING),
+    ]  # fmt: skip
+    assert planned(tmp_path, [3], 1) == [(2, 3, CellState.DONE)]
+    assert planned(tmp_path, [7], 1) == [(7, 1, CellState.MISSING)]
+
+
+def test_what_was_begun_stays_as_it_is_when_all_of_it_is_asked_for(tmp_path):
+    make_cell(Cell(CELL.condition, 0, 3), tmp_path, status=None, states=["state-20"])
+    make_cell(Cell(CELL.condition, 3, 2), tmp_path, status=None, rows=1)  # nothing to resume
+    assert planned(tmp_path, range(6), 10) == [(0, 3, CellState.STARTED), (3, 3, CellState.MISSING)]
+    assert planned(tmp_path, range(2), 10) == [(0, 2, CellState.MISSING)]
+
+
+def test_diverged_cells_count_as_ended_until_they_are_put_aside(tmp_path):
+    folder = make_cell(CELL, tmp_path, status="diverged")
+    assert planned(tmp_path, range(2), 1) == [(0, 2, CellState.DIVERGED)]
+    cells.put_aside(folder, "diverged")
+    assert planned(tmp_path, range(2), 1) == [(0, 1, CellState.MISSING), (1, 1, CellState.MISSING)]
+
+
+def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path):
+    make_cell(Cell(CELL.condition, 0, 2), tmp_path)
+    make_cell(Cell(CELL.condition, 2, 1), tmp_path, status="diverged", rows=1)
+    cells.note_failure(Cell(CELL.condition, 3, 1).folder(tmp_path), "killed by signal 9")
+    seeds = range(5)
+    rows = table.build(plan.plan([CELL.condition], seeds, 1, tmp_path), seeds)
+    shown = [(r["seed"], r["status"], r.get("episodes"), r.get("eval/success")) for r in rows]
+    assert shown == [
+        (0, "done", 10, 0.1), (0, "done", 20, 0.2), (1, "done", 10, pytest.approx(0.2)),
+        (1, "done", 20, pytest.approx(0.3)), (2, "diverged", 10, pytest.approx(0.3)),
+        (3, "failed", None, None), (4, "missing", None, None),
+    ]  # fmt: skip
+    assert rows[0]["algorithm"] == "curious" and rows[0]["wall_s"] == 1.5 and "train/critic_loss" not in rows[0]
+    table.write(rows, tmp_path / "table.csv")
+    names = (tmp_path / "table.csv").read_text().splitlines()[0]
+    assert names == "algorithm,seed,status,episodes,env_steps,updates,eval/success,p_module/reach,reason,wall_s"
+    assert table.read(tmp_path / "table.csv") == [
+        {k: pytest.approx(v) if isinstance(v, float) else v for k, v in r.items()} for r in rows
+    ]
+    assert [r["seed"] for r in table.finished(table.select(rows, algorithm="curious"))] == [0, 0, 1, 1]
+    assert table.select(rows, algorithm="muvfa") == []
+
+
+def test_a_group_larger_than_what_is_asked_for_gives_those_seeds_alone(tmp_path):
+    make_cell(CELL, tmp_path)
+    rows = table.build(plan.plan([CELL.condition], [1], 1, tmp_path), [1])
+    assert [(r["seed"], r["episodes"]) for r in rows] == [(1, 10), (1, 20)]

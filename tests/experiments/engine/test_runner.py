@@ -1,0 +1,180 @@
+"""A cell's way to its end, whatever happens to its trainings."""
+
+import signal
+import subprocess
+import sys
+
+from helpers.experiments import condition, make_cell
+
+from experiments.engine import cells, runner
+from experiments.engine.cells import CellState
+from experiments.engine.grid import Cell
+from experiments.engine.runner import Effort, Stop
+
+CELL = Cell(condition(algorithm="curious"), 0, 2)
+
+
+class Trainings:
+    """Stands in for the training process: each does the next of the things given and ends with its status."""
+
+    def __init__(self, monkeypatch, out, *goes):
+        self.out, self.goes, self.resumed = out, list(goes), []
+        monkeypatch.setattr(runner, "_train", self)
+
+    def __call__(self, arguments, log, *rest):
+        self.resumed.append(arguments[0] == "--resume")
+        log.write_text("memory: enough\nerror: it went wrong\n\n")
+        do, status = self.goes.pop(0)
+        do(self.out)
+        return status
+
+
+def begins(out):
+    make_cell(CELL, out, status=None, rows=1, states=["state-200"])
+
+
+def completes(out):
+    folder = CELL.folder(out)
+    if folder.exists():  # resumed
+        folder.rename(folder.with_name("resumed"))
+    make_cell(CELL, out, states=["state-400"])
+
+
+def diverges(out):
+    make_cell(CELL, out, status="diverged", rows=1)
+
+
+def nothing(out):
+    pass
+
+
+def run(tmp_path, **effort):
+    said = []
+    return runner.run_cell(CELL, tmp_path, Effort(**effort), said.append, Stop()), said
+
+
+def failure(tmp_path):
+    return cells.inspect(CELL, tmp_path).reason
+
+
+def test_a_cell_runs_once_and_is_then_skipped(tmp_path, monkeypatch):
+    trainings = Trainings(monkeypatch, tmp_path, (completes, 0))
+    result, said = run(tmp_path)
+    assert (result.done, result.attempts) == (True, 1)
+    assert said == [f"{CELL}: begins; log: {CELL.folder(tmp_path)}.log"]
+    assert list((CELL.folder(tmp_path) / "checkpoints").iterdir()) == []  # the whole state went
+    again, _ = run(tmp_path)
+    assert (again.done, again.attempts) == (True, 0) and trainings.resumed == [False]
+
+
+def test_whole_states_stay_when_asked_for(tmp_path, monkeypatch):
+    Trainings(monkeypatch, tmp_path, (completes, 0))
+    run(tmp_path, keep_states=True)
+    assert [p.name for p in (CELL.folder(tmp_path) / "checkpoints").iterdir()] == ["state-400"]
+
+
+def test_a_killed_training_is_resumed_from_its_checkpoint(tmp_path, monkeypatch):
+    trainings = Trainings(monkeypatch, tmp_path, (begins, -9), (nothing, 1), (completes, 0))
+    result, said = run(tmp_path)
+    assert trainings.resumed == [False, True, True]
+    assert (result.done, result.attempts) == (True, 3)
+    assert "killed by signal 9" in said[1] and "exit status 1: error: it went wrong" in said[2]
+    assert failure(tmp_path) == ""
+
+
+def test_a_cell_that_fails_too_often_says_why_until_it_is_tried_again(tmp_path, monkeypatch):
+    Trainings(monkeypatch, tmp_path, (nothing, 1), (nothing, -11), (completes, 0))
+    result, _ = run(tmp_path, retries=1)
+    assert (result.done, result.interrupted, result.attempts) == (False, False, 2)
+    assert result.reason == failure(tmp_path) == "killed by signal 11"
+    assert run(tmp_path)[0].done and failure(tmp_path) == ""
+
+
+def test_bad_input_and_divergence_are_not_tried_again(tmp_path, monkeypatch):
+    Trainings(monkeypatch, tmp_path, (nothing, 2))
+    assert run(tmp_path)[0].reason == "exit status 2: error: it went wrong"
+    Trainings(monkeypatch, tmp_path, (diverges, 3))
+    result, _ = run(tmp_path)
+    assert (result.reason, result.attempts) == ("diverged", 1)
+    assert (run(tmp_path)[0].reason, run(tmp_path)[0].attempts) == ("diverged", 0)
+
+
+def test_a_refused_resume_leaves_a_begun_cell_as_it_is(tmp_path, monkeypatch):
+    """A full disk, short memory, another program at work in it: the cell is not to pay for it."""
+    begins(tmp_path)
+    before = contents(CELL.folder(tmp_path))
+    trainings = Trainings(monkeypatch, tmp_path, (nothing, 2))
+    result, _ = run(tmp_path)
+    assert (result.done, result.reason) == (False, "exit status 2: error: it went wrong")
+    assert trainings.resumed == [True] and contents(CELL.folder(tmp_path)) == before
+    assert cells.inspect(CELL, tmp_path).state is CellState.STARTED
+
+
+def contents(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def test_a_damaged_cell_is_kept_and_run_again(tmp_path, monkeypatch):
+    completes(tmp_path)
+    folder = CELL.folder(tmp_path)
+    cells.note_end(folder, CellState.DONE)
+    (folder / "metrics.jsonl").write_text("{}\n")
+    Trainings(monkeypatch, tmp_path, (completes, 0))
+    result, said = run(tmp_path)
+    assert result.done and "line 1 of metrics.jsonl cannot be read; kept as damaged-1-seeds-0-1" in said[0]
+    assert (folder.with_name("damaged-1-seeds-0-1") / "metrics.jsonl").read_text() == "{}\n"
+
+
+def test_results_without_a_checkpoint_are_kept_and_run_again(tmp_path, monkeypatch):
+    make_cell(CELL, tmp_path, status=None, rows=1)
+    trainings = Trainings(monkeypatch, tmp_path, (completes, 0))
+    assert run(tmp_path)[0].done and trainings.resumed == [False]
+    assert (CELL.folder(tmp_path).with_name("damaged-1-seeds-0-1") / "metrics.jsonl").is_file()
+
+
+def test_a_full_disk_is_a_reason_of_one_line(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    Trainings(monkeypatch, tmp_path, (completes, 0))
+    monkeypatch.setattr(cells, "note_end", full)
+    assert run(tmp_path)[0].reason == "somewhere: No space left on device"
+
+
+def test_an_interrupted_cell_is_left_as_it_is(tmp_path, monkeypatch):
+    for status in (130, 143, 129, -15):
+        Trainings(monkeypatch, tmp_path, (nothing, status))
+        result, _ = run(tmp_path)
+        assert (result.done, result.interrupted) == (False, True)
+        assert failure(tmp_path) == ""
+
+
+def test_two_never_work_in_one_cell(tmp_path, monkeypatch):
+    """A training holds its cell after the sweep that began it is gone; the next sweep comes back later."""
+    monkeypatch.setattr(runner, "BUSY_S", 0.01)
+    with cells.hold(CELL.folder(tmp_path)) as lock:
+        orphan = subprocess.Popen([sys.executable, "-c", "input()"], pass_fds=(lock,), stdin=subprocess.PIPE)
+    Trainings(monkeypatch, tmp_path)
+    assert run(tmp_path) == (None, [])
+    completes(tmp_path)  # the orphan's work
+    orphan.communicate(b"\n")
+    assert run(tmp_path)[0].attempts == 0
+
+
+def test_signals_reach_the_trainings(tmp_path):
+    """Those under way when the signal comes, and one that begins just then."""
+    script = (
+        "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print(1, flush=True); input()"
+    )
+
+    def training():
+        process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        return process
+
+    first, second = training(), training()
+    with Stop() as stop, stop.passing_on(first):
+        signal.raise_signal(signal.SIGTERM)
+        with stop.passing_on(second):
+            assert first.wait() == second.wait() == 143
+    assert stop.signal == signal.SIGTERM and not stop.trainings

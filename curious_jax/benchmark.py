@@ -19,7 +19,7 @@ from typing import Any
 
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
+from curious_jax.cli import program, start
 from curious_jax.config import PHYSICS
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
@@ -61,6 +61,7 @@ def _benchmark(arguments: options.Arguments) -> int:
     chosen = {name: _sizes(name, given[f"suite_{name}"]) for name in SUITE_OPTIONS if given[f"suite_{name}"]}
     if chosen and not given["suite"]:
         raise ConfigError(f"--suite-{next(iter(chosen))}: is for --suite DIR; give that too")
+    start.start_jax(given["cache"])
     import jax
 
     from curious_jax.run import memory
@@ -71,7 +72,6 @@ def _benchmark(arguments: options.Arguments) -> int:
     config = configs.make_config(platform, **whole)
     env = program.make_env(config)
     memory.check(config, env)
-    program.keep_compiled(given["cache"])
     if given["profile"]:
         if config.num_seeds > 1 or config.algorithm == "mgme":
             raise ConfigError("--profile: looks at one seed of one learner; leave --num-seeds and mgme out")

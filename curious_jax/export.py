@@ -50,7 +50,7 @@ def _export(given: dict[str, Any]) -> int:
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror}); name another folder") from None
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{folder}: {size / 2**20:.2f} MiB\nshow it with: {program.python()} -m curious_jax.play {folder}")
+    print(f"{folder}: {size / 2**20:.2f} MiB\nshow it with: {program.command('play', folder)}")
     return program.DONE
 
 

@@ -5,10 +5,12 @@
     python -m curious_jax.train --config runs/some-run/config.json --seed 4
     python -m curious_jax.train --resume runs/some-run --episodes 300000
 
-Exit status: 0 done, 2 bad input (one line on standard error, nothing written), 3 diverged,
-130 or 143 interrupted and saved, 1 when the disk or a physics buffer failed.
+Exit status: 0 done, 2 bad input (one line on standard error, nothing written), 3 diverged, 1 when the disk or a physics
+buffer failed; interrupted and saved: 130 (Ctrl-C), 143 (SIGTERM), 129 (SIGHUP: the terminal was closed), 138 (SIGUSR1),
+141 (whoever read standard output has left).
 """
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import curious_jax
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
+from curious_jax.cli import program, start
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
@@ -56,9 +58,9 @@ def _train(arguments: options.Arguments) -> int:
         runfolder.check(out)
     elif out is not None:
         raise ConfigError(f"--out {out}: a resumed run stays in its folder; leave one of --out and --resume out")
+    start.start_jax(arguments.rest.get("cache"))
     import jax
 
-    program.keep_compiled(arguments.rest.get("cache"))
     from curious_jax.run import memory
     from curious_jax.show import sinks
     from curious_jax.show.recorder import Recorder
@@ -98,11 +100,12 @@ def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: A
     except OSError as error:
         advice = f"make room there, then go on with --resume {folder.path}"
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
-    print(curves.small_plot(runfolder.read_rows(folder.path)))
+    with contextlib.suppress(Exception):  # the run is done and saved; no picture is worth its exit status
+        print(curves.small_plot(runfolder.read_rows(folder.path)))
     print(f"{history.status}: {_success_line(history)}\ncurves: {folder.path / runfolder.CURVES}")
-    print(f"watch it with: {program.python()} -m curious_jax.play {folder.path}")
+    print(f"watch it with: {program.command('play', folder.path)}")
     if history.status == "interrupted":
-        print(f"go on with: {program.python()} -m curious_jax.train --resume {folder.path}")
+        print(f"go on with: {program.command('train', '--resume', folder.path)}")
     if recorder.problem:
         program.fail(recorder.problem, program.FAILED)
     return recorder.exit_status(history.status)

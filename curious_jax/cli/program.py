@@ -1,29 +1,56 @@
-"""What the programs share: exit statuses, one line for bad input, and the way to an environment."""
+"""What the programs share: exit statuses, errors in one line, and the hints that they print."""
 
+import contextlib
+import errno
 import os
+import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import curious_jax
+from curious_jax.cli import start, streams
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError, OverflowedBuffers
 
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
+# What the machine is short of, rather than what the user asked for.
+SHORTAGES = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there",
+    errno.EIO: "look at the disk",
+    errno.EMFILE: "raise the limit of open files, as by ulimit -n 1024",
+    errno.ENFILE: "close other programs",
+    errno.ENOMEM: "close other programs",
+    errno.EPIPE: "start it again",
+}
 
 
 def run(body: Callable[[], int]) -> int:
-    """The exit status of a program: its own, 2 after one line on standard error for bad input, 130 after Ctrl-C."""
-    try:
-        return body()
-    except ConfigError as error:
-        return fail(str(error), BAD_INPUT)
-    except OverflowedBuffers as error:
-        return fail(str(error), FAILED)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    """Runs a program; returns its exit status.
+
+    That is the program's own, 2 after one line on standard error for bad input, 1 after one line when the machine
+    failed, 130 after Ctrl-C, 141 when whoever reads standard output left early.
+    """
+    with streams.guard(), start.restored(), _quiet_threads(), _interruptible():
+        try:
+            status = body()
+        except ConfigError as error:
+            return fail(str(error), BAD_INPUT)
+        except OverflowedBuffers as error:
+            return fail(str(error), FAILED)
+        except MemoryError as error:
+            return fail(f"memory ran out ({error or 'Python'}); close other programs, or ask for less", FAILED)
+        except OSError as error:
+            return _fail_of_system(error)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        return _status_of_output() if status == DONE else status
 
 
 def fail(message: str, status: int) -> int:
@@ -32,13 +59,83 @@ def fail(message: str, status: int) -> int:
     return status
 
 
+def _fail_of_system(error: OSError) -> int:
+    """One line for what the operating system refused; 1 when it is short of something, 2 for a wrong place."""
+    name = error.filename if error.filename is not None else "a file"
+    why = error.strerror or str(error)
+    move = SHORTAGES.get(error.errno or 0)
+    return fail(f"{os.fsdecode(name)}: {why}; {move or 'name another place'}", FAILED if move else BAD_INPUT)
+
+
+def _status_of_output() -> int:
+    """The exit status of a program that is done: 0, unless what it printed could not be written."""
+    error = streams.problem()
+    if error is None:
+        return DONE
+    if streams.reader_left():
+        return 128 + signal.SIGPIPE
+    return fail(f"standard output: cannot be written to ({error.strerror}); all else is done", FAILED)
+
+
+@contextlib.contextmanager
+def _quiet_threads() -> Iterator[None]:
+    """Says in one line that another package's thread met a full disk or the like, in place of a traceback."""
+
+    def hook(caught: threading.ExceptHookArgs) -> None:
+        if isinstance(caught.exc_value, OSError):
+            streams.note(f"{caught.thread.name if caught.thread else 'a thread'}: {caught.exc_value}")
+        else:
+            before(caught)
+
+    before, threading.excepthook = threading.excepthook, hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Makes Ctrl-C raise KeyboardInterrupt where that ends the program; leaves handlers of others alone."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raises KeyboardInterrupt, later when Python is within a callback that swallows it or an import that it breaks."""
+    while frame is not None and frame.f_code is not run.__code__:
+        if frame.f_code.co_name in ("_xla_gc_callback", "__del__", "_find_and_load"):
+            again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def command(name: str, *arguments: object) -> str:
+    """A call of a program as it can be typed here: `curious-NAME` when that is how this one was called."""
+    called = Path(sys.argv[0])
+    if called.name.startswith("curious-"):
+        script = f"curious-{name}"
+        words = [script if shutil.which(script) else str(called.with_name(script))]
+    else:
+        words = [python(), "-m", f"curious_jax.{name}"]
+    return shlex.join([*words, *map(str, arguments)])
+
+
 def python() -> str:
-    """How to call this Python from the current folder: `python`, unless that is another or none."""
+    """How to call this Python: `python`, unless that is another or none."""
     named = shutil.which("python")
-    if named and Path(named).parent == Path(sys.executable).parent:
-        return "python"
-    near = os.path.relpath(sys.executable)
-    return min(sys.executable, near if os.sep in near else os.path.join(".", near), key=len)
+    same = named is not None and Path(named).parent == Path(sys.executable).parent
+    return "python" if same else sys.executable
 
 
 def only_run(name: str, arguments: Sequence[str]) -> str:
@@ -50,35 +147,6 @@ def only_run(name: str, arguments: Sequence[str]) -> str:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ConfigError(f"usage: python -m curious_jax.{name} RUN, where RUN is the folder of a run")
     return arguments[0]
-
-
-def keep_compiled(folder: str | None) -> None:
-    """Keeps compiled programs in a folder, where the next start of the same command finds them.
-
-    Args:
-      folder: "none" for no keeping; None for what JAX_COMPILATION_CACHE_DIR says, or else this user's cache folder.
-    Raises:
-      ConfigError: when the folder cannot be used.
-    """
-    import jax
-
-    if folder == "none":
-        jax.config.update("jax_enable_compilation_cache", False)
-        return
-    if folder is None:
-        if jax.config.jax_compilation_cache_dir is not None:
-            return
-        path = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "curious_jax"
-    else:
-        path = Path(folder).expanduser()
-    there = next(p for p in (path, *path.parents) if p.exists())  # JAX makes the rest
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        if folder is None:
-            return
-        raise ConfigError(f"--cache {folder}: not a folder that can be written to; give another, or none")
-    jax.config.update("jax_compilation_cache_dir", str(path))
-    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:  # JAX keeps nothing below a second
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def make_env(config: TrainConfig) -> Any:

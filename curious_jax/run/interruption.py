@@ -1,24 +1,30 @@
-"""SIGINT and SIGTERM: the first asks a run to stop after its cycle, the second ends the program at once.
+"""Signals ask a run to stop after its cycle and to save; a second Ctrl-C or SIGTERM ends the program at once.
 
 Python runs signal handlers between bytecodes only, and compiled cycles are one long call. So a thread reads
 the signals from the wake-up pipe that Python's C handler fills at once.
 """
 
+import contextlib
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from curious_jax.cli import streams
+
+URGENT = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (*URGENT, signal.SIGHUP, signal.SIGUSR1)  # a terminal that is closed, a job whose time is nearly over
 ECHO = 0.3  # seconds: coreutils' timeout, for one, signals a process and then its whole group
 
 
 class Interruption:
     """A context manager; `number` is the first signal's once one arrived, else None.
 
-    Only a program's main thread may enter it.
+    Outside a program's main thread, where Python allows no signal handlers, it waits for nothing. A standard output
+    whose reader has left counts as SIGPIPE.
 
     Args:
       notify: called with one line of text, from another thread, when the first signal arrives.
@@ -27,10 +33,13 @@ class Interruption:
     def __init__(self, notify: Callable[[str], None]):
         self.number: int | None = None
         self._notify = notify
+        self._handlers: dict[int, Any] = {}
 
     @property
     def requested(self) -> bool:
-        """Has a signal arrived?"""
+        """Has something asked the run to stop?"""
+        if self.number is None and streams.reader_left():
+            self.number = signal.SIGPIPE
         return self.number is not None
 
     @property
@@ -39,9 +48,12 @@ class Interruption:
         return 128 + (self.number or signal.SIGINT)
 
     def __enter__(self) -> "Interruption":
+        if threading.current_thread() is not threading.main_thread():
+            return self
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._handlers = {s: signal.signal(s, self._handle) for s in SIGNALS}
+        ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # nohup's wish
+        self._handlers = {s: signal.signal(s, self._handle) for s in SIGNALS if s not in ignored}
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
         self._thread.start()
@@ -50,9 +62,11 @@ class Interruption:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._handlers:
+            return
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler or signal.SIG_DFL)
         os.close(self._write)
         self._thread.join()
         os.close(self._read)
@@ -61,13 +75,16 @@ class Interruption:
         """Keeps Python's default away; the thread does the work."""
 
     def _watch(self) -> None:
-        first = 0.0
+        last, urgent = -ECHO, False
         while data := os.read(self._read, 1):
             number, now = data[0], time.monotonic()
-            if number not in SIGNALS or (self.requested and now - first < ECHO):
+            if number not in self._handlers or now - last < ECHO:
                 continue
-            if self.requested:
-                os.write(2, b"\x1b[?25h\nstopped at once\n" if os.isatty(2) else b"stopped at once\n")
+            if urgent and number in URGENT:
+                with contextlib.suppress(OSError):
+                    os.write(2, b"\x1b[?25h\nstopped at once\n" if os.isatty(2) else b"stopped at once\n")
                 os._exit(128 + number)
-            self.number, first = number, now
-            self._notify("stopping after this cycle and a checkpoint; the same signal again stops at once")
+            last, urgent = now, urgent or number in URGENT
+            if self.number is None:
+                self.number = number
+                self._notify("stopping after this cycle and a checkpoint; Ctrl-C or SIGTERM again stops at once")

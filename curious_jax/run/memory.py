@@ -1,16 +1,20 @@
-"""How much memory a run takes, worked out before any of it is allocated."""
+"""Works out how much memory a run takes before any of it is allocated."""
 
+import contextlib
 import dataclasses
 import os
+import resource
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig, fields_by_name
 from curious_jax.errors import ConfigError
-from curious_jax.learner import devices, replay
+from curious_jax.learner import devices, trainer
 from curious_jax.settings import option_name
 
 GIB = 2**30
@@ -20,8 +24,10 @@ KEEP_FREE = 0.95  # share of the memory there that a run may take
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes, all seeds together, by the option that decides over them; on the fullest device, or all of them on a CPU,
-    where they share the machine's."""
+    """Estimated bytes of all seeds, each under the option that controls them.
+
+    On accelerators they are the fullest device's; on a CPU all devices', which share the machine's memory.
+    """
 
     capacity: int  # the episode store
     num_envs: int  # one cycle's episodes, and the worlds' physics buffers
@@ -39,7 +45,7 @@ class Need:
 
 
 def need(config: TrainConfig, env: Any) -> Need:
-    """What a run allocates.
+    """Estimates what a run allocates: its state as JAX will make it, and what a cycle needs beside that.
 
     Args:
       env: gives the sizes of an episode and of a world's physics buffers.
@@ -47,64 +53,94 @@ def need(config: TrainConfig, env: Any) -> Need:
     number = devices.count(config.devices)
     on_cpu = jax.default_backend() == "cpu"
     copies, shares = (number, 1) if on_cpu else (1, number)  # of what all hold, of what they split
-    schedule, modules, network = config.schedule, env.modules, config.network
-    sizes = (env.episode_length, env.obs_size, env.action_size, modules.goal_size, modules.num_modules)
-    episode = replay.bytes_needed(1, *sizes)
-    inputs = env.obs_size + modules.goal_size + modules.num_modules + env.action_size
+    schedule, network = config.schedule, config.network
+    state = jax.eval_shape(lambda: trainer.init_one(trainer.setup(config, env), jnp.uint32(0)))
+    store, learner = _bytes(state.replay), _bytes(state.learner)
+    episode = -(-store // schedule.capacity)
+    inputs = env.obs_size + env.modules.goal_size + env.modules.num_modules + env.action_size
     activations = 8 * (network.hidden_layers + 1) * network.hidden_size
-    weights = network.hidden_size * (inputs + network.hidden_size * network.hidden_layers)
-    networks = 3 if config.learner == "td3" else 2
-    experts = modules.num_modules if config.algorithm == "mgme" else 1
-    physics = getattr(env, "physics_bytes_per_world", 0)
+    physics = env.physics_bytes_per_world
     parts = Need(
-        capacity=copies * schedule.capacity * episode,
+        capacity=copies * store,
         # As the rollout's steps, as whole episodes and as normaliser samples.
         num_envs=schedule.num_envs * (3 * copies * episode + physics // shares),
         evaluation_episodes=schedule.evaluation_episodes * (2 * copies * episode + physics // shares),
         batch_size=4 * schedule.batch_size * (4 * inputs + activations) // shares,
-        hidden_size=4 * copies * networks * experts * 5 * weights,
+        hidden_size=copies * learner * 5 // 4,  # a gradient beside weights, targets and two moments
         updates_per_cycle=16 * schedule.updates_per_cycle,
-        window=16 * config.curriculum.window * modules.num_modules,
-        checkpoint_minutes=schedule.capacity * episode if on_cpu else 0,
+        window=copies * _bytes(state.curriculum),
+        checkpoint_minutes=store if on_cpu else 0,
     )
     return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))
 
 
+def _bytes(tree: Any) -> int:
+    """Sums the arrays of a tree of shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
 def available() -> tuple[int, str]:
-    """(bytes free for a run, where): the accelerator's if JAX uses one, else this machine's."""
+    """Returns (bytes free for a run, where): on the accelerator if JAX uses one, else on this machine."""
     device = jax.devices()[0]
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0), f"on {device.device_kind}"
-    return _host_available(), "free on this machine"
+    found = [
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        *_unused(),
+        *_left_by_cgroups(),
+        *_left_by_limits(),
+    ]
+    return max(0, min(found)), "free on this machine"
 
 
-def _host_available() -> int:
-    """MemAvailable, or less inside a container with a limit; physical memory where /proc is not there."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    try:
+def _unused() -> Iterator[int]:
+    """Yields Linux's own estimate, MemAvailable."""
+    with contextlib.suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
-                found.append(int(line.split()[1]) * 1024)
-    except OSError:
-        pass
-    found.extend(_container_available())
-    return max(0, min(found))
+                yield int(line.split()[1]) * 1024
 
 
-def _container_available() -> list[int]:
-    """What a cgroup leaves, page cache not counted as used; empty where there is no limit."""
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit, used = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
-        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return [limit - used + int(stat.get("file", 0))]
-    except (OSError, ValueError):  # no cgroup v2, or "max"
-        return []
+def _left_by_cgroups(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
+    """Yields what each of this process's memory groups leaves it, from its own to the root, of cgroups v1 and v2."""
+    with contextlib.suppress(OSError):
+        for line in proc.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            base = root / "memory" if controllers else root
+            group = base / path.lstrip("/")  # inside a container only the root may be visible
+            for folder in (group, *group.parents):
+                yield from _left_by_group(folder)
+                if folder == base:
+                    break
+
+
+def _left_by_group(folder: Path) -> Iterator[int]:
+    """Yields a group's limit less what is used, page cache not counted; nothing where there is no limit."""
+    for limit, used, prefix in (
+        ("memory.max", "memory.current", ""),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+            most, taken = (int((folder / name).read_text()) for name in (limit, used))
+            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            yield most - taken + sum(int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+
+
+def _left_by_limits() -> Iterator[int]:
+    """Yields what `ulimit -v` and `ulimit -d` leave."""
+    with contextlib.suppress(OSError):
+        sizes = [int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in Path("/proc/self/statm").read_text().split()]
+        for kind, used in ((resource.RLIMIT_AS, sizes[0]), (resource.RLIMIT_DATA, sizes[5])):
+            limit = resource.getrlimit(kind)[0]
+            if limit != resource.RLIM_INFINITY:
+                yield limit - used
 
 
 def check(config: TrainConfig, env: Any) -> str:
-    """One line saying what the run takes.
+    """Says in one line what the run takes.
 
     Raises:
       ConfigError: when that is more than there is, naming the option that takes most and what to lower.
@@ -117,7 +153,7 @@ def check(config: TrainConfig, env: Any) -> str:
         raise ConfigError(f"{option} {value}: {sizes}; lower {advice}")
     number = devices.count(config.devices)
     times = (f" x {seeds} seeds" if seeds > 1 else "") + (f" on each of {number} devices" if number > 1 else "")
-    worlds = getattr(env, "physics_bytes_per_world", 0) * config.schedule.num_envs * seeds
+    worlds = env.physics_bytes_per_world * config.schedule.num_envs * seeds
     physics = f"{worlds / GIB:.2f} GiB for {env.physics_name} physics, " if worlds else ""
     return (
         f"memory: {needed.capacity / GIB:.2f} GiB for {capacity} episodes{times}, {physics}"
@@ -126,7 +162,7 @@ def check(config: TrainConfig, env: Any) -> str:
 
 
 def _culprit(config: TrainConfig, needed: Need, room: float) -> tuple[str, int, str]:
-    """(option, its value, what to lower) of a run that does not fit."""
+    """Returns (option, its value, what to lower) of a run that does not fit."""
     parts = dataclasses.asdict(needed)
     name = max(parts, key=lambda part: parts[part])
     group, _ = fields_by_name()[name]

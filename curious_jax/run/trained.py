@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
+from curious_jax.cli import program, start
 from curious_jax.config import PHYSICS, TrainConfig
 from curious_jax.errors import ConfigError
 
@@ -41,7 +41,7 @@ def find(given: dict[str, Any]) -> "tuple[policies.Export, int]":
         raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of {', '.join(CHECKPOINTS)}")
     from curious_jax.run import policies
 
-    program.keep_compiled(given["cache"])
+    start.start_jax(given["cache"])
     export = policies.find(given["run"], given["checkpoint"])
     return export, options.number(given, "seed_index", 0, export.config.num_seeds - 1)
 

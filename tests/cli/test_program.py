@@ -1,66 +1,92 @@
-"""What the programs share: where compiled programs are kept."""
+"""What the programs share: errors in one line, and hints that can be typed."""
 
+import errno
+import gc
 import os
+import signal
 import sys
+import threading
 
-import jax
 import pytest
 
-from curious_jax import evaluate, train
 from curious_jax.cli import program
 
-NAMES = (
-    "jax_compilation_cache_dir",
-    "jax_enable_compilation_cache",
-    "jax_persistent_cache_min_compile_time_secs",
+
+@pytest.mark.parametrize(
+    "number, status", [(errno.ENOSPC, 1), (errno.EMFILE, 1), (errno.EACCES, 2), (errno.ENAMETOOLONG, 2)]
 )
+def test_what_the_system_refuses_is_said_in_one_line(number, status, capsys):
+    def body():
+        raise OSError(number, os.strerror(number), "some/place")
+
+    assert program.run(body) == status
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: some/place: {os.strerror(number)}; ") and line.count("\n") == 1
 
 
-@pytest.fixture
-def jax_settings(monkeypatch):
-    """JAX without a cache folder, put back as it was afterwards."""
-    held = {name: getattr(jax.config, name) for name in NAMES}
-    monkeypatch.delenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", raising=False)
-    jax.config.update("jax_compilation_cache_dir", None)
-    yield jax.config
-    for name, value in held.items():
-        jax.config.update(name, value)
+def test_no_memory_is_said_in_one_line(capsys):
+    def body():
+        raise MemoryError
+
+    assert program.run(body) == program.FAILED
+    assert capsys.readouterr().err.startswith("error: memory ran out")
 
 
-def test_the_users_cache_folder(jax_settings, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    program.keep_compiled(None)
-    assert jax_settings.jax_compilation_cache_dir == str(tmp_path / "curious_jax")
-    assert jax_settings.jax_persistent_cache_min_compile_time_secs == 0.1
-    assert not list(tmp_path.iterdir())  # JAX makes it when there is something to keep
+def test_another_packages_thread_that_meets_a_full_disk_says_one_line(capsys):
+    def write():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def body():
+        thread = threading.Thread(target=write, name="events")
+        thread.start()
+        thread.join()
+        return program.DONE
+
+    assert program.run(body) == program.DONE
+    assert capsys.readouterr().err == "note: events: [Errno 28] No space left on device\n"
 
 
-def test_jaxs_own_setting_goes_before_and_the_option_before_that(jax_settings, tmp_path):
-    jax.config.update("jax_compilation_cache_dir", "elsewhere")
-    program.keep_compiled(None)
-    assert jax_settings.jax_compilation_cache_dir == "elsewhere"
-    program.keep_compiled(str(tmp_path / "mine"))
-    assert jax_settings.jax_compilation_cache_dir == str(tmp_path / "mine")
+def test_ctrl_c_in_a_callback_that_swallows_it_comes_again():
+    """JAX hangs such a callback into the garbage collector, and most of a program's start is spent there."""
+
+    def _xla_gc_callback(*_):
+        if not sent:
+            sent.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    def body():
+        gc.callbacks.append(_xla_gc_callback)
+        gc.collect()
+        while True:
+            threading.Event().wait(0.01)
+
+    sent = []
+    try:
+        assert program.run(body) == program.INTERRUPTED
+    finally:
+        gc.callbacks.remove(_xla_gc_callback)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_none_keeps_nothing(jax_settings):
-    program.keep_compiled("none")
-    assert not jax_settings.jax_enable_compilation_cache
+def test_a_program_runs_in_a_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(program.run(lambda: 3)))
+    thread.start()
+    thread.join()
+    assert found == [3]
 
 
-def test_a_home_that_cannot_be_written_to_is_left_alone(jax_settings, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    program.keep_compiled(None)
-    assert jax_settings.jax_compilation_cache_dir is None
-
-
-def test_a_bad_cache_is_refused(refuse, tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
-    line = refuse(train, "--world", "point", "--modules", "reach", "--cache", file / "cache")
-    assert line == f"error: --cache {file}/cache: not a folder that can be written to; give another, or none"
-    assert line in refuse(evaluate, "runs/none", "--cache", file / "cache")
+def test_hints_are_quoted_and_call_what_was_called(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    assert program.command("play", "a b").endswith("python -m curious_jax.play 'a b'")
+    script = tmp_path / "curious-train"
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert program.command("play", "x") == f"{tmp_path}/curious-play x"
+    (tmp_path / "curious-play").write_text("#!/bin/sh\n")
+    (tmp_path / "curious-play").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program.command("play", "x") == "curious-play x"
 
 
 def test_the_python_to_call_is_named_so_that_it_is_this_one(tmp_path, monkeypatch):
@@ -70,6 +96,4 @@ def test_the_python_to_call_is_named_so_that_it_is_this_one(tmp_path, monkeypatc
     monkeypatch.setenv("PATH", str(tmp_path))
     assert program.python() == "python"
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    for folder in (tmp_path, tmp_path.parent, "/"):
-        monkeypatch.chdir(folder)
-        assert os.sep in program.python() and os.path.samefile(program.python(), sys.executable)
+    assert program.python() == str(tmp_path / "python")

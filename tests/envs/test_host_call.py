@@ -47,12 +47,12 @@ def test_a_name_keeps_its_function(doubled):
 STEP = """
 import jax, jax.numpy as jnp
 from jax._src import monitoring
-from curious_jax import program
+from curious_jax.cli import start
 from envs.fetch.env import FetchEnv
 
 hits = []
 monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
-program.keep_compiled(None)
+start.keep_compiled(None)
 env = FetchEnv.create(num_cubes=1, physics="c")
 state, action = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 2)), jnp.ones((2, 4))
 lowered = jax.jit(jax.vmap(env.step)).lower(state, action)

@@ -3,10 +3,14 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+
+from curious_jax.cli import streams
+from curious_jax.run.interruption import Interruption
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -30,11 +34,14 @@ def start(wait):
     return process
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number, status",
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGUSR1, 128 + signal.SIGUSR1)],
+)
 def test_the_first_signal_asks(number, status):
     process = start(POLITE)
     process.send_signal(number)
-    assert "stops at once" in process.stdout.readline()
+    assert "stopping after this cycle" in process.stdout.readline()
     assert process.wait(10) == status
 
 
@@ -42,7 +49,7 @@ def test_the_first_signal_asks(number, status):
 def test_the_second_signal_ends_the_program_even_in_a_long_call(number, status):
     process = start(IN_C)
     process.send_signal(number)
-    assert "stops at once" in process.stdout.readline()
+    assert "stopping after this cycle" in process.stdout.readline()
     process.send_signal(number)  # an echo of the first
     time.sleep(0.5)
     assert process.poll() is None
@@ -50,13 +57,53 @@ def test_the_second_signal_ends_the_program_even_in_a_long_call(number, status):
     assert process.wait(10) == status
 
 
+def test_a_job_s_warning_does_not_make_the_next_signal_end_the_program():
+    process = start(IN_C)
+    for number in (signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM):
+        process.send_signal(number)
+        time.sleep(0.5)
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 143
+
+
+def test_nohup_is_respected(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption(print) as signals:
+            signal.raise_signal(signal.SIGHUP)
+            time.sleep(0.05)
+            assert not signals.requested
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_in_a_thread_there_are_no_handlers():
+    found = []
+
+    def body():
+        with Interruption(print) as signals:
+            found.append(signals.requested)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert found == [False]
+
+
+def test_a_reader_that_left_asks_too(monkeypatch):
+    with Interruption(print) as signals:
+        assert not signals.requested
+        monkeypatch.setattr(streams, "reader_left", lambda: True)
+        assert signals.requested and signals.exit_status == 128 + signal.SIGPIPE
+
+
 def test_without_a_signal_nothing_changes():
     assert start("pass").wait(10) == 0
 
 
 def test_handlers_are_put_back():
-    from curious_jax.run.interruption import Interruption
-
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with Interruption(print):
         assert signal.getsignal(signal.SIGINT) != before[0]

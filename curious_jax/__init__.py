@@ -1,3 +1,64 @@
-"""CURIOUS (Colas et al., ICML 2019) in JAX: modular goals, learning progress, one compiled step."""
+"""CURIOUS (Colas et al., ICML 2019) in JAX: modular goals, learning progress, one compiled step.
+
+    import curious_jax
+
+    config = curious_jax.make_config(modules=("reach", "push"), target_success=0.9)
+    state, history = curious_jax.fit(config, curious_jax.make(config))
+    curious_jax.save_policy("my-policy", state, history)
+    policy = curious_jax.load_policy("my-policy")
+    action = policy.act(obs, "push", goal)
+
+Names are imported when they are first used, so that importing curious_jax does not import JAX.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "make_config": "curious_jax.config",
+    "TrainConfig": "curious_jax.config",
+    "ConfigError": "curious_jax.errors",
+    "make": "curious_jax.cli.environment",
+    "fit": "curious_jax.fit",
+    "evaluate": "curious_jax.evaluate",
+    "load_policy": "curious_jax.run.acting",
+    "save_policy": "curious_jax.run.acting",
+    "register": "envs.modules",
+}
+_PROGRAMS = ("fit", "evaluate")  # modules of this package that are functions, too
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'curious_jax' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    return home if name in _PROGRAMS else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+class _Callable(ModuleType):
+    """A module that is called as its function of the same name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class _Package(ModuleType):
+    """This package: its modules `fit` and `evaluate` can be called, whoever imported them first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _PROGRAMS and isinstance(value, ModuleType):
+            value.__class__ = _Callable
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

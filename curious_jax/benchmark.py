@@ -30,8 +30,12 @@ def parser() -> options.Parser:
     result = options.Parser("benchmark", "Measures the speed of physics, rollouts, updates and whole training cycles.")
     result.add_argument("--json", action="store_true", help="print one JSON object")
     result.add_argument("--seconds", default="5", metavar="X", help="how long to measure each part [default: 5]")
-    result.add_argument("--profile", metavar="DIR", help="where a cycle's time goes: table and trace into DIR")
-    result.add_argument("--suite", metavar="DIR", help="the standard table of speeds into DIR, in these sizes:")
+    result.add_argument(
+        "--profile", type=options.path, metavar="DIR", help="where a cycle's time goes: table and trace into DIR"
+    )
+    result.add_argument(
+        "--suite", type=options.path, metavar="DIR", help="the standard table of speeds into DIR, in these sizes:"
+    )
     for name, what in SUITE_OPTIONS.items():
         result.add_argument(f"--suite-{name}", metavar="A,B,...", help=f"{what} [default: by platform]")
     options.add_settings(result)

@@ -2,6 +2,7 @@
 
     python -m curious_jax.evaluate runs/some-run
     python -m curious_jax.evaluate runs/some-run --checkpoint best --episodes 1000 --json
+    python -m curious_jax.evaluate runs/some-run --modules push,pnp
     python -m curious_jax.evaluate runs/some-run --env FetchPickAndPlace-v4 --episodes 200
 
 An episode succeeds when its module's goal is reached at the last step. Intervals are 95 % Wilson intervals.
@@ -13,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from curious_jax.cli import environment, program
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
 from curious_jax.run import trained
@@ -29,6 +30,7 @@ def parser() -> options.Parser:
     """The command line."""
     result = options.Parser("evaluate", "Success per module of a run's policy.", usage="RUN [OPTION VALUE ...]")
     trained.add_options(result)
+    result.add_argument("--modules", metavar="A,B,...", help="evaluate these alone [default: all that can be achieved]")
     result.add_argument("--episodes", default="100", metavar="N", help="episodes per module [default: 100]")
     result.add_argument("--seed", default="0", metavar="K", help="seed of goals and starts [default: 0]")
     result.add_argument(
@@ -48,10 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _evaluate(given: dict[str, Any]) -> int:
     episodes = options.number(given, "episodes", 1, MAX_EPISODES)
     seed = options.number(given, "seed", 0, 2**31 - 1)
+    modules = options.convert("--modules", given["modules"], tuple[str, ...]) if given["modules"] is not None else None
+    if modules is not None and given["env"] is not None:
+        raise ConfigError("--modules: --env says which module is evaluated; leave one of the two out")
     export, index = trained.find(given)
     if given["env"] is not None:
         _check_official(given["env"])
-    result = measure(export, episodes, seed, index, given["physics"], given["env"])
+    result = measure(export, episodes, seed, index, given["physics"], given["env"], modules)
     print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else table(result))
     return program.DONE
 
@@ -74,6 +79,7 @@ def measure(
     index: int = 0,
     physics: str | None = None,
     official: str | None = None,
+    modules: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Evaluates an export; plain data with success and interval per achievable module.
 
@@ -100,6 +106,7 @@ def measure(
     }
     if official is not None:
         return about | judge.compare(official, trainer.setup(config, env), policy, episodes, seed, offset)
+    env = environment.with_modules_evaluated(env, modules) if modules else env
     total = episodes * sum(env.modules.achievable)
     found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
     return {

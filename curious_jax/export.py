@@ -23,7 +23,7 @@ def parser() -> options.Parser:
         "export", "Copies a run's policy into a small folder.", usage="RUN FOLDER [OPTION VALUE ...]"
     )
     trained.add_options(result, physics=False)
-    result.add_argument("folder", metavar="FOLDER", help="a new folder, such as pretrained/NAME")
+    result.add_argument("folder", type=options.path, metavar="FOLDER", help="a new folder, such as pretrained/NAME")
     return result
 
 

@@ -1,5 +1,6 @@
 """The host loop: epochs of the compiled cycle, evaluations between them, one report each."""
 
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import numpy as np
 
 from curious_jax import evaluation
 from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
 from curious_jax.learner import curriculum, devices, perturbation, trainer
 from curious_jax.learner.rollout import check_overflow
 from curious_jax.types import Env
@@ -127,10 +129,27 @@ def fit(
     return _Loop(config, env, callback, between).run(start)
 
 
+def check_modules(config: TrainConfig, env: Env) -> None:
+    """Refuses an environment of other modules than the config's.
+
+    Raises:
+      ConfigError: naming both.
+    """
+    asked = [*config.modules, *(f"distractor{k + 1}" for k in range(config.distractors))]
+    # push1 is push, stack1on2 is stack.
+    short = [[re.sub("(1on2|1)$", "", name) for name in names] for names in (asked, env.modules.names)]
+    if sorted(short[0]) != sorted(short[1]):
+        raise ConfigError(
+            f"modules: the config names {', '.join(asked)} and the environment has {', '.join(env.modules.names)}; "
+            "make the environment from the config, as curious_jax.make(config) does"
+        )
+
+
 class _Loop:
     """The loop's moving parts, so that each step of it is a short method."""
 
     def __init__(self, config: TrainConfig, env: Env, callback: Callback | None, between: Between | None):
+        check_modules(config, env)
         self.config, self.env, self.callback, self.between = config, env, callback, between
         worlds = config.schedule.num_envs * config.num_seeds // devices.count(config.devices)
         self.run_setup = trainer.setup(config, env.with_worlds(worlds))

@@ -1,11 +1,12 @@
 """python -m curious_jax.play RUN: watch a run's policy, as a video or in MuJoCo's viewer.
 
     python -m curious_jax.play runs/some-run --video out.mp4
-    python -m curious_jax.play pretrained/four-modules --module stack --episodes 9 --video stack.gif
+    python -m curious_jax.play pretrained/four-modules --modules stack --episodes 9 --video stack.gif
 
 Works without a screen. Episodes are as --seed draws them; none is picked.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -28,11 +29,12 @@ def parser() -> options.Parser:
     )
     add = result.add_argument
     trained.add_options(result)
-    add("--video", metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 in RUN]")
+    add("--video", type=options.path, metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 in RUN]")
     add("--viewer", action="store_true", help="open MuJoCo's viewer instead (needs a screen)")
-    add("--module", default="all", metavar="A,B,...", help="modules to show [default: all that can be achieved]")
+    add("--modules", default="all", metavar="A,B,...", help="modules to show [default: all that can be achieved]")
+    add("--module", dest="modules", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # its earlier name
     add("--episodes", metavar="N", help="episodes side by side [default: one per module, four of a single one]")
-    add("--rounds", default="2", metavar="N", help="so many such sets one after the other [default: 2]")
+    add("--rounds", default="2", metavar="N", help="number of rounds to play, one after the other [default: 2]")
     add("--seed", default="0", metavar="K", help="seed of goals and starts [default: 0]")
     add("--size", metavar="WxH", help="pixels of one episode's picture [default: 640x480, for .gif 320x240]")
     add("--looks", default="auto", metavar="auto|plain|mesh", help="mesh: the Fetch's own shapes, from "
@@ -61,7 +63,7 @@ def _play(given: dict[str, Any]) -> int:
 
     loaded = trained.load(export, index, given["physics"])
     table = loaded.env.modules
-    shown = _modules(given["module"], table)
+    shown = _modules(given["modules"], table)
     tiles = tiles or (len(shown) if len(shown) > 1 else 4)
     print(f"{export.path}: playing {rounds * tiles} episodes", flush=True)
     recording = playback.record(loaded, jax.random.key(seed), np.resize(shown, rounds * tiles))
@@ -97,10 +99,12 @@ def _modules(names: str, table: Any) -> list[int]:
     """Indices of the modules asked for."""
     if names == "all":
         return [int(i) for i in np.flatnonzero(table.achievable)]
-    asked = options.convert("--module", names, tuple[str, ...])
+    asked = options.convert("--modules", names, tuple[str, ...])
     for name in asked:
         if name not in table.names:
-            raise ConfigError(f"--module {name}: the run has no such module; choose from all, {', '.join(table.names)}")
+            raise ConfigError(
+                f"--modules {name}: the run has no such module; choose from all, {', '.join(table.names)}"
+            )
     return [table.names.index(name) for name in asked]
 
 

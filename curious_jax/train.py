@@ -29,18 +29,21 @@ Row = dict[str, Any]
 def parser() -> options.Parser:
     """The command line: the config's settings, --out and --resume."""
     result = options.Parser("train", "Trains CURIOUS (or a baseline) on modular goals and leaves a run folder.")
-    result.add_argument("--out", metavar="DIR", help="the run's folder [default: runs/TIME-ALGORITHM-MODULES-SEED]")
+    result.add_argument(
+        "--out", type=options.path, metavar="DIR", help="the run's folder [default: runs/TIME-ALGORITHM-MODULES-SEED]"
+    )
     result.add_argument(
         "--resume",
+        type=options.path,
         metavar="DIR",
-        help="go on with the run in this folder from its last checkpoint; of the settings only --episodes may change",
+        help="resume the run in DIR from its last checkpoint; --episodes and --devices may change, no other setting",
     )
     result.add_argument(
         "--wandb",
         metavar="PROJECT",
         nargs="?",
         const="curious_jax",
-        help="log to Weights & Biases too, into this project [curious_jax when none is named]",
+        help="also log to this project of Weights & Biases [default: curious_jax]",
     )
     options.add_settings(result)
     return result

@@ -10,7 +10,7 @@ from typing import Any
 
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
-from curious_jax.settings import option_name
+from curious_jax.config import option_name
 
 _TABLE = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(\.\./[^)\s#]+)")
@@ -48,22 +48,16 @@ def repository_links(markdown: str, page: str, repository: str) -> str:
 
 
 def settings_table() -> str:
-    """Every setting by group: its flag, default per preset, source and help."""
-    default = {preset: configs.make_config(preset=preset) for preset in _PRESETS}
+    """Every setting by group: its option, its default, and its meaning with range and source."""
     parts = []
     titles = {group: str(group) for group in configs.GROUPS} | options.GROUP_TITLES
     for group in (None, *configs.GROUPS):
         title, rows = titles[group], []
         for name, (place, field) in configs.fields_by_name().items():
-            if place != group:
-                continue
-            values = [options.show(getattr(getattr(c, group) if group else c, name)) for c in default.values()]
-            help_text, choices = field.metadata["help"], field.metadata.get("choices") or ()
-            if not all(choice in help_text for choice in choices):
-                help_text += f" ({', '.join(choices)})"
-            rows.append([f"`{option_name(name)}`", *values, field.metadata["source"], help_text])
-        columns = ["option", *_PRESETS, "source", "what it is"]
-        parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_table(columns, rows)}")
+            if place == group:
+                meaning = "; ".join([options.meaning(field), *options.details(field)])
+                rows.append([f"`{option_name(name)}`", options.default(name), meaning])
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n{_table(['option', 'default', 'meaning'], rows)}")
     return "\n\n".join(parts)
 
 
@@ -71,11 +65,7 @@ def presets_table() -> str:
     """What the presets set, and nothing else."""
     names = list(dict.fromkeys(name for preset in configs.PRESET_SETTINGS.values() for name in preset))
     configurations = [configs.make_config(preset=preset) for preset in _PRESETS]
-    table = configs.fields_by_name()
-    rows = [
-        [f"`{option_name(n)}`", *(options.show(getattr(getattr(c, str(table[n][0])), n)) for c in configurations)]
-        for n in names
-    ]
+    rows = [[f"`{option_name(n)}`", *(options.show(configs.value(c, n)) for c in configurations)] for n in names]
     return _table(["option", *_PRESETS], rows)
 
 
@@ -83,7 +73,8 @@ def algorithms_table() -> str:
     """The named algorithms as settings."""
     names = list(configs.ALGORITHM_SETTINGS["curious"])
     rows = [
-        [f"`{name}`", *(f"`{settings[n]}`" for n in names)] for name, settings in configs.ALGORITHM_SETTINGS.items()
+        [f"`{name}`", *(f"`{options.show(settings[n])}`" for n in names)]
+        for name, settings in configs.ALGORITHM_SETTINGS.items()
     ]
     return _table(["`--algorithm`", *(f"`{option_name(n)}`" for n in names)], rows)
 

@@ -1,6 +1,6 @@
 """Any grid of trainings: every option may list values, separated by commas (module lists by semicolons).
 
-python -m experiments.sweep --algorithm curious,muvfa --set curriculum.epsilon=0.2,0.4 --seeds 0-99 --out DIR
+python -m experiments.sweep --algorithm curious,muvfa --epsilon 0.2,0.4 --seeds 0-99 --out DIR
 python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4 --shard 3/10 --out DIR
 python -m experiments.sweep --algorithm curious,muvfa --engine ray --gpus 1 --out DIR
 """
@@ -38,13 +38,8 @@ def read(rest: Sequence[str]) -> dict[str, Any]:
     for name, instead in OWN.items():
         if given.get(name) is not None:
             raise ConfigError(f"--{name.replace('_', '-')}: use {instead} here")
-    fields = {name: value for name, value in given.items() if name not in ("set", "config", "out", "resume")}
-    choices: list[list[dict[str, Any]]] = []
-    for name, value in fields.items():
-        choices.append([{name: one} for one in _values(name, value)])
-    for text in given["set"]:
-        path, _, value = text.partition("=")
-        choices.append([{"set": [f"{path}={one}"]} for one in _values(path.rpartition(".")[2], value)])
+    fields = {name: value for name, value in given.items() if name not in ("config", "out", "resume")}
+    choices = [[{name: one} for one in _values(name, value)] for name, value in fields.items()]
     variants = [options.settings(_joined(given, chosen)) for chosen in itertools.product(*choices)]
     common = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
     return {**common, AXES: [{k: v for k, v in one.items() if k not in common} for one in variants]}
@@ -61,11 +56,7 @@ def _values(name: str, value: Any) -> list[Any]:
 
 def _joined(given: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One variant as train's parser would have read it."""
-    one: dict[str, Any] = {"set": [], "config": given.get("config")}
-    for choice in chosen:
-        one["set"] = one["set"] + choice.get("set", [])
-        one |= {name: value for name, value in choice.items() if name != "set"}
-    return one
+    return {"config": given.get("config")} | {name: value for choice in chosen for name, value in choice.items()}
 
 
 def conditions(own: argparse.Namespace, settings: dict[str, Any]) -> list[Condition]:

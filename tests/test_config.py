@@ -20,7 +20,7 @@ def test_paper_preset_is_the_specification_to_the_letter():
     assert c.schedule.capacity == c.schedule.episodes  # nothing is evicted
     assert c.schedule.evaluation_episodes == 95
     assert (c.curriculum.epsilon, c.curriculum.window, c.curriculum.self_evaluation) == (0.4, 300, 0.1)
-    assert (c.hindsight.hindsight_probability, c.hindsight.substitution) == (0.8, "default")
+    assert (c.hindsight.hindsight_probability, c.hindsight.substitution) == (0.8, "own")
     assert (c.exploration.noise, c.exploration.random_action) == (0.2, 0.3)
     assert (c.network.hidden_size, c.network.hidden_layers) == (256, 3)
     assert (c.ddpg.actor_lr, c.ddpg.critic_lr, c.ddpg.action_l2) == (1e-3, 1e-3, 1.0)
@@ -49,7 +49,7 @@ def test_the_paper_s_store_keeps_every_episode_of_a_longer_run():
     assert capacity(episodes=3_800) == 3_800
     assert capacity(episodes=100, num_envs=64) == 128
     assert capacity(episodes=500_000, capacity=1_000) == 1_000  # what is named wins
-    with pytest.raises(ConfigError, match="--episodes 0"):
+    with pytest.raises(ConfigError, match="episodes=0"):
         make_config(preset="paper", episodes=0)
 
 
@@ -67,48 +67,52 @@ def test_cycles_round_up_and_epochs_have_at_least_one():
 
 
 @pytest.mark.parametrize(
-    ("settings", "option", "wanted"),
+    ("settings", "argument", "wanted"),
     [
-        (dict(batch_size=3), "--batch-size 3", "number of modules, 4"),
-        (dict(batch_size=5, distractors=2), "--batch-size 5", "number of modules, 6"),
-        (dict(evaluation_episodes=3), "--evaluation-episodes 3", "achievable modules, 4"),
-        (dict(capacity=127), "--capacity 127", "--num-envs (128)"),
-        (dict(num_envs=0), "--num-envs 0", "1 or more"),
-        (dict(num_envs=-4), "--num-envs -4", "1 or more"),
-        (dict(updates_per_cycle=0), "--updates-per-cycle 0", "1 or more"),
-        (dict(batch_size=0), "--batch-size 0", "1 or more"),
-        (dict(episodes=0), "--episodes 0", "1 or more"),
-        (dict(window=1), "--window 1", "2 or more"),  # of 2l = 2 results none can say anything
-        (dict(hidden_size=0), "--hidden-size 0", "1 or more"),
-        (dict(hidden_layers=-1), "--hidden-layers -1", "1 or more"),
-        (dict(num_seeds=0), "--num-seeds 0", "1 or more"),
-        (dict(seed=-1), "--seed -1", "a whole number between 0"),
-        (dict(distractors=-1), "--distractors -1", "a whole number between 0"),
-        (dict(epsilon="0.4"), "--epsilon 0.4", "between 0 and 1"),
-        (dict(modules="reach"), "--modules reach", "a tuple of names"),
-        (dict(modules=()), "--modules", "at least one module"),
-        (dict(epsilon=1.1), "--epsilon 1.1", "between 0 and 1"),
-        (dict(epsilon=float("nan")), "--epsilon nan", "between 0 and 1"),
-        (dict(target_success=1.5), "--target-success 1.5", "between 0 and 1"),
-        (dict(discount=1.0), "--discount 1.0", "between 0 and 0.9999"),
-        (dict(target_rate=0.0), "--target-rate 0.0", "between 1e-06 and 1"),
-        (dict(algorithm="sac"), "--algorithm sac", "curious, muvfa, her, mgme"),
-        (dict(policy_delay=0), "--policy-delay 0", "1 or more"),
-        (dict(perturb_cube=0), "--perturb-cube 0", "1 or more"),
-        (dict(perturb_shift=11.0), "--perturb-shift 11.0", "between -10 and 10"),
-        (dict(physics="bullet"), "--physics bullet", "auto, c, jax, warp"),
-        (dict(world="mars"), "--world mars", "fetch, point"),
-        (dict(preset="tpu"), "--preset tpu", "auto, cpu, gpu, paper"),
-        (dict(target_period="epoch"), "--target-period epoch", "update, cycle"),
-        (dict(substitution="none"), "--substitution none", "default, paper"),
-        (dict(learning_rate=1), "--learning-rate", "no such setting"),
+        (dict(batch_size=3), "batch_size=3", "number of modules, 4"),
+        (dict(batch_size=5, distractors=2), "batch_size=5", "number of modules, 6"),
+        (dict(evaluation_episodes=3), "evaluation_episodes=3", "achievable modules, 4"),
+        (dict(capacity=127), "capacity=127", "num_envs=128"),
+        (dict(num_envs=0), "num_envs=0", "1 or more"),
+        (dict(num_envs=-4), "num_envs=-4", "1 or more"),
+        (dict(updates_per_cycle=0), "updates_per_cycle=0", "1 or more"),
+        (dict(batch_size=0), "batch_size=0", "1 or more"),
+        (dict(episodes=0), "episodes=0", "1 or more"),
+        (dict(window=1), "window=1", "2 or more"),  # of 2l = 2 results none can say anything
+        (dict(hidden_size=0), "hidden_size=0", "1 or more"),
+        (dict(hidden_layers=-1), "hidden_layers=-1", "1 or more"),
+        (dict(num_seeds=0), "num_seeds=0", "1 or more"),
+        (dict(seed=-1), "seed=-1", "a whole number between 0"),
+        (dict(distractors=-1), "distractors=-1", "a whole number between 0"),
+        (dict(epsilon="0.4"), "epsilon='0.4'", "between 0 and 1"),
+        (dict(modules="reach"), "modules='reach'", "a tuple of names"),
+        (dict(modules=()), "modules=", "at least one module"),
+        (dict(epsilon=1.1), "epsilon=1.1", "between 0 and 1"),
+        (dict(epsilon=float("nan")), "epsilon=nan", "between 0 and 1"),
+        (dict(target_success=1.5), "target_success=1.5", "between 0 and 1"),
+        (dict(discount=1.0), "discount=1.0", "between 0 and 0.9999"),
+        (dict(target_rate=0.0), "target_rate=0.0", "between 1e-06 and 1"),
+        (dict(algorithm="sac"), "algorithm='sac'", "curious, muvfa, her, mgme"),
+        (dict(policy_delay=0), "policy_delay=0", "1 or more"),
+        (dict(perturb_cube=0), "perturb_cube=0", "1 or more"),
+        (dict(perturb_shift=11.0), "perturb_shift=11.0", "between -10 and 10"),
+        (dict(physics="bullet"), "physics='bullet'", "auto, c, jax, warp"),
+        (dict(world="mars"), "world='mars'", "fetch, point"),
+        (dict(preset="tpu"), "preset='tpu'", "auto, cpu, gpu, paper"),
+        (dict(target_period="epoch"), "target_period='epoch'", "update, cycle"),
+        (dict(substitution="none"), "substitution='none'", "own, drawn"),
+        (dict(learning_rate=1), "learning_rate:", "no such setting"),
+        (dict(substitution="paper"), "substitution='paper'", "one of own, drawn (paper is now drawn)"),
+        (dict(normalize="on"), "normalize='on'", "True or False"),
+        (dict(episodes=64, perturb_at=65), "perturb_at=65", "at most episodes=64"),
+        (dict(episodes=2 * 10**9), "episodes=2000000000", "a whole number of 1 or more, at most 1000000000"),
     ],
 )
-def test_refusals_name_the_option_and_the_right_values(settings, option, wanted):
+def test_refusals_name_the_argument_and_the_right_values(settings, argument, wanted):
     with pytest.raises(ConfigError) as error:
         make_config(**settings)
     message = str(error.value)
-    assert message.startswith(option)
+    assert message.startswith(argument)
     assert wanted in message
     assert "\n" not in message
 
@@ -120,6 +124,45 @@ def test_sizes_are_whole_numbers(name, value):
         make_config(**{name: value})
 
 
-def test_every_setting_has_a_unique_name_a_help_text_and_a_source():
+def test_every_setting_has_a_unique_name_and_a_help_text_and_its_default_fits():
     for name, (group, field) in configs.fields_by_name().items():
-        assert field.metadata["help"] and field.metadata["source"], (group, name)
+        assert field.metadata["help"] and field.metadata["source"] in ("", *configs.SOURCES), (group, name)
+        assert configs.fits(field, field.default), (group, name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (dict(num_envs=0), "--num-envs 0: must be a whole number of 1 or more"),
+        (dict(capacity=127), "--capacity 127: must be at least --num-envs 128, one cycle of episodes"),
+        (dict(algorithm="her", replay="lp"), "--replay lp: must be own with --algorithm her; leave it out"),
+        (dict(modules=()), "--modules '': must be at least one module, such as reach"),
+        (dict(episodes=64, perturb_at=65), "--perturb-at 65: must be at most --episodes 64, the length of the run"),
+    ],
+)
+def test_on_a_command_line_the_same_errors_speak_of_options(settings, line):
+    with pytest.raises(ConfigError) as error:
+        make_config(**settings)
+    assert error.value.on_command_line == line
+
+
+def test_the_world_brings_its_modules_and_preset():
+    point = make_config(world="point")
+    assert (point.modules, point.preset) == (("reach", "push"), "point")
+    assert point.schedule.episodes <= 5000  # in seconds
+    assert make_config("gpu", world="point") == point
+    assert make_config(world="point", preset="cpu", modules=("drag",)).schedule == make_config(preset="cpu").schedule
+
+
+def test_old_words_in_a_config_file_are_read():
+    data = configs.to_dict(make_config(substitution="drawn", interest_replay=False, replay="uniform"))
+    old = json.loads(json.dumps(data))
+    old["hindsight"] |= {"substitution": "paper", "interest_replay": "off"}
+    old["curriculum"]["replay"] = old["hindsight"].pop("replay")  # where it stood
+    del old["imports"]
+    assert configs.from_dict(old) == configs.from_dict(data)
+
+
+def test_whole_numbers_are_taken_for_floats():
+    assert make_config(noise=1, clip=5) == make_config(noise=1.0, clip=5.0)
+    assert isinstance(make_config(noise=1).exploration.noise, float)

@@ -96,7 +96,7 @@ def arguments(command, run, folder):
     """
     program, *words = shlex.split(command, comments=True)[2:]
     program = program.replace("experiments.NAME", "experiments.distractors")
-    if {"--env", "--module", NEEDS_A_SCREEN}.intersection(words):
+    if {"--env", "--modules", NEEDS_A_SCREEN}.intersection(words):
         run = FOUR
     known = {"K": "0", "I": "0", "N": "2", "X": "0.5", "RUN": str(run), "DIR": str(folder / "out"), "OUT": str(folder)}
     known |= {"PROJECT": "readme", "FetchReach-v4|FetchPush-v4|FetchPickAndPlace-v4": "FetchReach-v4"}
@@ -182,7 +182,7 @@ def test_the_commands_are_found():
 
 
 def test_a_command_that_is_wrong_would_be_refused(finished_run, tmp_path, monkeypatch):
-    for command in ("python -m curious_jax.train --module reach", "python -m curious_jax.train --epsilon 2"):
+    for command in ("python -m curious_jax.train --modul reach", "python -m curious_jax.train --epsilon 2"):
         with pytest.raises(configs.ConfigError):
             understood(*arguments(command, finished_run, tmp_path), monkeypatch)
 

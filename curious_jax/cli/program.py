@@ -11,11 +11,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-import curious_jax
 from curious_jax.cli import start, streams
-from curious_jax.config import TrainConfig
+from curious_jax.cli.environment import check_envs_package as check_envs_package
+from curious_jax.cli.environment import make_env as make_env
 from curious_jax.errors import ConfigError, OverflowedBuffers
 
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
@@ -41,7 +40,7 @@ def run(body: Callable[[], int]) -> int:
         try:
             status = body()
         except ConfigError as error:
-            return fail(str(error), BAD_INPUT)
+            return fail(error.on_command_line, BAD_INPUT)
         except OverflowedBuffers as error:
             return fail(str(error), FAILED)
         except MemoryError as error:
@@ -147,46 +146,3 @@ def only_run(name: str, arguments: Sequence[str]) -> str:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ConfigError(f"usage: python -m curious_jax.{name} RUN, where RUN is the folder of a run")
     return arguments[0]
-
-
-def make_env(config: TrainConfig) -> Any:
-    """The environment a config names.
-
-    Raises:
-      ConfigError: naming the option at fault, or the foreign package that hides our `envs`.
-    """
-    check_envs_package()
-    from curious_jax.learner import devices, perturbation
-    from envs import world
-
-    devices.check(config)
-
-    try:
-        env = world.make(
-            world=config.world,
-            modules=config.modules,
-            distractors=config.distractors,
-            physics=config.physics,
-            num_worlds=1,  # `fit` makes buffers for all of them, once memory.check has let the run pass
-            start=config.start,
-        )
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    if env.physics_name == "warp" and devices.count(config.devices) > 1:
-        raise ConfigError(
-            f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
-        )
-    perturbation.check(config.perturbation, env)
-    return env
-
-
-def check_envs_package() -> None:
-    """Refuses another package named `envs` that stands before ours on Python's path."""
-    import envs
-
-    ours = Path(curious_jax.__file__).parent.parent / "envs"
-    found = Path(envs.__file__).parent if envs.__file__ else Path(next(iter(envs.__path__)))
-    if found.resolve() != ours.resolve():
-        raise ConfigError(
-            f"envs: the package at {found} hides curious_jax's own; start from another folder or take it off PYTHONPATH"
-        )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from curious_jax.settings import CurriculumConfig
+from curious_jax.config import CurriculumConfig
 from curious_jax.types import FLAT
 
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
+from curious_jax.config import DDPGConfig, NetworkConfig
 from curious_jax.learner import networks
-from curious_jax.settings import DDPGConfig, NetworkConfig
 from curious_jax.types import Learner, LearnerBatch
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
+from curious_jax.config import ALL
 from curious_jax.errors import ConfigError
-from curious_jax.settings import ALL
 
 AXIS = "devices"
 SPLIT, WHOLE = PartitionSpec(AXIS), PartitionSpec()

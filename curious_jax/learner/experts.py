@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from curious_jax.settings import ScheduleConfig
+from curious_jax.config import ScheduleConfig
 from curious_jax.types import Learner
 
 

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from curious_jax.config import HindsightConfig
 from curious_jax.learner.replay import ReplayState
-from curious_jax.settings import HindsightConfig
 from curious_jax.types import ModuleTable, Transition
 
 
@@ -43,7 +43,7 @@ def substitute(
     later = state.obs[slot, later_time(key_time, t, steps)]
 
     own_module, own_goal = state.module[slot], state.goal[slot]
-    if config.substitution == "paper":
+    if config.substitution == "drawn":
         fresh = jax.vmap(modules.sample_goal)(jax.random.split(key_goal, t.shape[0]), module)
         own_goal = jnp.where((own_module == module)[:, None], own_goal, fresh)
         own_module = module

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from curious_jax.settings import NetworkConfig
+from curious_jax.config import NetworkConfig
 
 
 class MLP(nn.Module):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from curious_jax.settings import NormalizerConfig
+from curious_jax.config import NormalizerConfig
 from curious_jax.types import Episode, ModuleTable
 
 

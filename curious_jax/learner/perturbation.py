@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from curious_jax.config import PerturbationConfig
 from curious_jax.errors import ConfigError
-from curious_jax.settings import PerturbationConfig
 from curious_jax.types import Env
 
 

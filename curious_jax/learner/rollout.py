@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax.config import ExplorationConfig
 from curious_jax.errors import OverflowedBuffers
 from curious_jax.learner import devices
-from curious_jax.settings import ExplorationConfig
 from curious_jax.types import Env, Episode
 
 Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]

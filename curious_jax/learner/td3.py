@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
+from curious_jax.config import DDPGConfig, NetworkConfig, TD3Config
 from curious_jax.learner import networks
 from curious_jax.learner.ddpg import average, target_value
-from curious_jax.settings import DDPGConfig, NetworkConfig, TD3Config
 from curious_jax.types import Learner, LearnerBatch
 
 

@@ -145,7 +145,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     # Memory, with each episode's relevance to every module [line 15].
     relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
-    if config.hindsight.interest_replay == "off":
+    if not config.hindsight.interest_replay:
         relevant = jnp.ones_like(relevant)
     statistics = normalizer.update(state.normalizer, modules, episode, relevant, config.hindsight.probability)
     store = replay.add(state.replay, episode, relevant)
@@ -224,7 +224,7 @@ def _replayed(
     config = run.config
     if config.algorithm == "mgme":
         return jnp.full(config.schedule.batch_size, _turn(run, state), jnp.int32)
-    lp = config.curriculum.replay == "lp"
+    lp = config.hindsight.replay == "lp"
     p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
     return replay.batch_modules(p, config.schedule.batch_size)
 
@@ -233,7 +233,7 @@ def _drawn(
     run: Setup, store: replay.ReplayState, key: jax.Array, wanted: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(module, slot, t), [B] each, of a batch; with replay `own` (HER's) from any episode, for its own module."""
-    if run.config.curriculum.replay == "own":
+    if run.config.hindsight.replay == "own":
         slot, t = replay.sample_any(store, key, run.config.schedule.batch_size)
         return store.module[slot], slot, t
     return wanted, *replay.sample(store, key, wanted)

@@ -12,13 +12,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from curious_jax.config import TrainConfig, fields_by_name
+from curious_jax.config import TrainConfig, fields_by_name, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
-from curious_jax.settings import option_name
 
 GIB = 2**30
 PROGRAM = GIB // 2  # JAX, compiled programs, Python; measured 0.4 to 0.6 GiB on the CPU
+MANY_CUBES = 8  # more than are meant: push99 asks for 99
 KEEP_FREE = 0.95  # share of the memory there that a run may take
 
 
@@ -149,6 +149,8 @@ def check(config: TrainConfig, env: Any) -> str:
     capacity, seeds = config.schedule.capacity, config.num_seeds
     if needed.total > KEEP_FREE * there:
         option, value, advice = _culprit(config, needed, KEEP_FREE * there)
+        if (cubes := env.layout.num_cubes) > MANY_CUBES:
+            advice += f", or name --modules of fewer cubes than {cubes}"
         sizes = f"needs {needed.total / GIB:.2f} GiB, {there / GIB:.2f} GiB {where}"
         raise ConfigError(f"{option} {value}: {sizes}; lower {advice}")
     number = devices.count(config.devices)

@@ -15,16 +15,22 @@ from curious_jax import config as configs
 from curious_jax import fit
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
-from curious_jax.config import TrainConfig
+from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
 from curious_jax.run import checkpoints, memory
 from curious_jax.run import folder as runfolder
-from curious_jax.settings import option_name
 from curious_jax.types import Env
 
-FREE = ("episodes", "devices", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")  # never change a cycle
-MAY_CHANGE = ("episodes", "devices")  # beside --resume
+FREE = (
+    "episodes",
+    "devices",
+    "imports",
+    "checkpoint_minutes",
+    "checkpoint_episodes",
+    "keep_checkpoints",
+)  # never change a cycle
+MAY_CHANGE = ("episodes", "devices", "imports")  # beside --resume
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,8 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
                 f"{option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
                 f"and --resume changes nothing but --episodes and --devices; leave it out, or begin a new run"
             )
-    config = dataclasses.replace(found.config, devices=settings.get("devices", found.config.devices))
+    imports = tuple(dict.fromkeys([*found.config.imports, *settings.get("imports", ())]))
+    config = dataclasses.replace(found.config, devices=settings.get("devices", found.config.devices), imports=imports)
     if "episodes" in settings:
         schedule = dataclasses.replace(config.schedule, episodes=settings["episodes"])
         config = dataclasses.replace(config, schedule=schedule)

@@ -20,7 +20,7 @@ CHECKPOINTS = ("last", "best")
 
 def add_options(parser: options.Parser, *, physics: bool = True) -> None:
     """RUN and what says which of its policies is meant."""
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, or pretrained/NAME")
+    parser.add_argument("run", type=options.path, metavar="RUN", help="the folder of a run, or pretrained/NAME")
     parser.add_argument(
         "--checkpoint", default="last", metavar="|".join(CHECKPOINTS), help="which policy [default: last]"
     )

@@ -119,6 +119,11 @@ class GoalSpace:
         return np.argmax(desired[..., -self.num_modules :], axis=-1)
 
     @property
+    def slots(self) -> dict[str, slice]:
+        """Each module's slots in a goal, by name (push for push1)."""
+        return dict(zip(map(m.canonical, self.names), self._slots, strict=True))
+
+    @property
     def _slots(self) -> tuple[slice, ...]:
         ends = np.cumsum([0] + [6 if self._kind(i) == "stack" else 3 for i in range(self.num_modules)])
         return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))

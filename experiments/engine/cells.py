@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax import config as configs
-from curious_jax.config import TrainConfig
+from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
-from curious_jax.settings import option_name
 from experiments.engine.grid import CELLS, Cell, Condition, show
 
 Row = dict[str, Any]

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
+from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
-from curious_jax.settings import option_name
 from experiments.engine import cells, grid, plan, runner
 from experiments.engine.cells import CellState, Row
 from experiments.engine.grid import Cell, Condition

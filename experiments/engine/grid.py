@@ -79,12 +79,9 @@ def _text(value: Any) -> str:
 
 def as_option(name: str, value: Any) -> list[str]:
     """A flat setting as it is typed: ("num_envs", 4) -> ["--num-envs", "4"]."""
-    option = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [option if value else "--no-" + option[2:]]
-    if value is None:
-        return [option, "none"]
-    return [option, ",".join(value) if isinstance(value, (tuple, list)) else str(value)]
+    if isinstance(value, (tuple, list)) and not value:
+        return []
+    return [configs.option_name(name), options.show(value)]
 
 
 def parse_seeds(text: str, option: str = "--seeds") -> tuple[int, ...]:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from curious_jax import benchmark, evaluate, train
 from curious_jax import config as configs
 from curious_jax.cli import program
+from curious_jax.config import option_name
 from curious_jax.measure import profile, suite, timing
 from curious_jax.run import folder as runfolder
 from curious_jax.run import memory, policies
-from curious_jax.settings import option_name
 from curious_jax.show import curves
 
 ROOT = Path(__file__).parents[2]
@@ -50,11 +50,9 @@ VALUE = st.one_of(ODD, NUMBER, TEXT, MODULES, CHOICES)
 NAMES = sorted(TABLE)
 OPTION = st.one_of(
     st.sampled_from([option_name(name) for name in NAMES]),
-    st.sampled_from(["--no-normalize", "--normalize", "--out", "--resume", "--config", "--set", "--json", "--seconds"]),
+    st.sampled_from(["--normalize", "--out", "--resume", "--config", "--import", "--json", "--seconds"]),
     st.sampled_from(["--episodes", "--seed-index", "--checkpoint", "--physics", "--bogus", "--num-env", "-x", "--"]),
 )
-PLACES = [f"{group}.{name}" if group else name for name, (group, _) in TABLE.items()]
-SET = st.tuples(st.one_of(st.sampled_from(PLACES), TEXT), st.sampled_from(["=", ""]), VALUE).map("".join)
 # Where paths are wanted: FOLDER stands for one that the test makes.
 FOLDERS = st.sampled_from(
     ["FOLDER/run", "FOLDER/run/config.json", "FOLDER/empty", "FOLDER/new", "FOLDER/file", "FOLDER"]
@@ -62,7 +60,6 @@ FOLDERS = st.sampled_from(
 WORD = st.one_of(
     st.tuples(OPTION, VALUE).map(list),
     st.tuples(OPTION, VALUE).map(lambda pair: ["=".join(pair)]),
-    st.tuples(st.just("--set"), SET).map(list),
     st.tuples(st.sampled_from(["--out", "--resume", "--config"]), FOLDERS).map(list),
     FOLDERS.map(lambda path: [path]),
     OPTION.map(lambda option: [option]),

@@ -19,12 +19,21 @@ def settings(*argv):
     return options.read(parser(), argv).settings
 
 
-def test_every_setting_has_a_flag_with_default_and_source():
+def test_every_setting_has_an_option_with_default_range_and_source():
     text = " ".join(parser().format_help().split())
     for name, (_, field) in configs.fields_by_name().items():
         assert configs.option_name(name) in text
-        assert f"source: {field.metadata['source']}" in text
-    assert "cpu 192, gpu 2000, paper 100" in text  # --updates-per-cycle, per preset
+        if name != "imports":
+            assert "; ".join([f"[default: {options.default(name)}", *options.details(field)]) + "]" in text
+    assert "[default: cpu 192, gpu 2000, paper 100, point 80; 1 or more]" in text  # --updates-per-cycle
+    assert "[default: 0.02, gpu 0.005, paper 0.05; between 1e-06 and 1]" in text  # --target-rate
+    assert "[default: 0.98; between 0 and 0.9999; source: authors' program]" in text  # --discount
+
+
+def test_the_replay_options_stand_together():
+    groups = parser().format_help().split("\n\n")
+    (group,) = [g for g in groups if "--goal-replay" in g]
+    assert "--interest-replay on|off" in group and "--replay lp|uniform|own" in group
 
 
 def test_no_options_no_settings():
@@ -38,14 +47,21 @@ def test_values_are_typed():
     assert settings("--target-success", "none") == {"target_success": None}
 
 
-def test_booleans_are_switches():
-    assert settings("--normalize") == {"normalize": True}
-    assert settings("--no-normalize") == {"normalize": False}
+def test_booleans_are_switched_on_and_off():
+    assert settings("--normalize", "on", "--interest-replay", "off") == {"normalize": True, "interest_replay": False}
 
 
-def test_set_reaches_any_setting_by_its_place():
-    assert settings("--set", "ddpg.discount=0.95", "--set", "seed=3") == {"discount": 0.95, "seed": 3}
-    assert settings("--set", "normalizer.normalize=false") == {"normalize": False}
+@pytest.mark.parametrize("name", ["seed", "normalize", "target_success", "actor_lr", "modules", "devices"])
+def test_what_is_shown_can_be_typed(name):
+    for value in {"seed": [7], "normalize": [True, False], "target_success": [None, 0.95], "actor_lr": [1e-5, 1 / 3],
+                  "modules": [("reach", "push2")], "devices": [2, "all"]}[name]:  # fmt: skip
+        assert settings(configs.option_name(name), options.show(value)) == {name: value}
+
+
+def test_home_in_paths(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert parser().read(["--cache=~/x"])["cache"] == "/home/me/x"
+    assert options.path("a~/b") == "a~/b"
 
 
 @pytest.mark.parametrize(
@@ -60,11 +76,12 @@ def test_set_reaches_any_setting_by_its_place():
         (["--frobnicate"], "--frobnicate:", "--help"),
         (["reach"], "reach:", "not expected"),
         (["--seed"], "--seed:", "expected one argument"),
-        (["--set", "ddpg.discont=1"], "--set ddpg.discont=1:", "ddpg.discount"),
-        (["--set", "schedule.discount=1"], "--set schedule.discount=1:", "ddpg.discount"),
-        (["--set", "discount"], "--set discount:", "discount"),
-        (["--set", "ddpg.discount=x"], "--set ddpg.discount x:", "number"),
-        (["--set", "seed=1", "--seed", "2"], "--set seed=1:", "once"),
+        (["--set", "ddpg.discount=1"], "--set:", "use the setting's own option"),
+        (["--lr", "0.1"], "--lr:", "use --actor-lr, --critic-lr"),
+        (["--learning-rate=0.1"], "--learning-rate:", "use --actor-lr, --critic-lr"),
+        (["--no-normalize"], "--no-normalize:", "use --normalize off"),
+        (["--normalize", "yes"], "--normalize yes:", "must be one of on, off"),
+        (["--import", "no.such.module"], "--import no.such.module:", "there is no such module"),
         (["--config", "nowhere.json"], "--config nowhere.json:", "cannot be read"),
     ],
 )
@@ -93,14 +110,14 @@ def test_another_algorithm_beside_a_config_file_brings_its_own_settings(tmp_path
     her = configs.make_config(**settings("--config", str(path), "--algorithm", "her"))
     assert her == configs.make_config(seed=4, algorithm="her")
     named = configs.make_config(**settings("--config", str(path), "--algorithm", "muvfa", "--replay", "lp"))
-    assert (named.curriculum.selection, named.curriculum.replay) == ("uniform", "lp")
+    assert (named.curriculum.selection, named.hindsight.replay) == ("uniform", "lp")
 
 
 def test_a_setting_of_ones_own_outlives_a_change_of_algorithm(tmp_path):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(configs.to_dict(configs.make_config(substitution="paper", interest_replay="off"))))
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(substitution="drawn", interest_replay=False))))
     again = configs.make_config(**settings("--config", str(path), "--algorithm", "muvfa"))
-    assert (again.hindsight.substitution, again.hindsight.interest_replay) == ("paper", "off")
+    assert (again.hindsight.substitution, again.hindsight.interest_replay) == ("drawn", False)
 
 
 def test_preset_beside_a_config_file_is_refused(tmp_path):
@@ -116,7 +133,7 @@ def test_preset_beside_a_config_file_is_refused(tmp_path):
         ("nonsense", "not JSON"),
         ("[1, 2]", "not a run's"),
         ('{"modules": ["reach"], "speed": 3}', "speed is no setting"),
-        ('{"modules": ["reach"], "schedule": {"num_envs": "many"}}', "num_envs many: must be a whole number"),
+        ('{"modules": ["reach"], "schedule": {"num_envs": "many"}}', "num_envs='many': must be a whole number"),
     ],
 )
 def test_damaged_config_files(tmp_path, text, mentions):
@@ -131,3 +148,20 @@ def test_help_exits_with_success(capsys):
         parser().read(["--help"])
     assert done.value.code == 0
     assert "--updates-per-cycle" in capsys.readouterr().out
+
+
+def test_own_modules_of_a_config_file_and_of_the_command_line_are_joined(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("first_of_mine", "second_of_mine"):
+        (tmp_path / f"{name}.py").write_text("")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(imports=("first_of_mine",)))))
+    found = settings("--config", str(path), "--import", "second_of_mine", "--import", "first_of_mine")
+    assert found["imports"] == ("first_of_mine", "second_of_mine")
+
+
+def test_an_own_module_that_fails_is_named_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken_of_mine.py").write_text("1 / 0")
+    with pytest.raises(ConfigError, match="^--import broken_of_mine: ZeroDivisionError: division by zero$"):
+        settings("--import", "broken_of_mine")

@@ -59,7 +59,7 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
         "sweep": {f"algorithm={a},epsilon={e}" for a in ("curious", "muvfa") for e in (0.2, 0.4)},
     }
     for name, expected in lines.items():
-        axes = ["--algorithm", "curious,muvfa", "--set", "curriculum.epsilon=0.2,0.4"] if name == "sweep" else []
+        axes = ["--algorithm", "curious,muvfa", "--epsilon", "0.2,0.4"] if name == "sweep" else []
         world = ["--world", "point", *SHORT, *(["--modules", "reach,push"] if name == "sweep" else [])]
         world += ["--perturb-at", "10"] if name == "perturbation" else []
         assert program(name).main([*world, "--seeds", "0-2", "--group", "2", "--out", name, *axes]) == 0
@@ -74,10 +74,10 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
 
 
 def test_settings_of_the_world_and_of_the_user(instant, empty_folder, capsys):
-    given = ["--world", "point", "--seeds", "0", "--hidden-size", "32", "--set", "ddpg.discount=0.9", "--out", "d"]
+    given = ["--world", "point", "--seeds", "0", "--hidden-size", "32", "--discount", "0.9", "--out", "d"]
     assert program("distractors").main([*given, "--distractors", "4"]) == 0
     conditions = distractors.conditions(SimpleNamespace(distractors="4"), command._settings(
-        distractors.EXPERIMENT, ["--world", "point", "--hidden-size", "32", "--set", "ddpg.discount=0.9"]))  # fmt: skip
+        distractors.EXPERIMENT, ["--world", "point", "--hidden-size", "32", "--discount", "0.9"]))  # fmt: skip
     config = conditions[0].config()
     assert (config.network.hidden_size, config.ddpg.discount, config.distractors) == (32, 0.9, 4)
     assert config.schedule.num_envs == distractors.EXPERIMENT.defaults["point"]["num_envs"]
@@ -146,8 +146,8 @@ BAD = [
     ("sweep", ["--modules", ",".join(f"drag{k}" for k in range(2, 60)) + ";reach"], "too long for a folder's name"),
     ("distractors", ["--out"], "--out: expected one argument"),
     ("perturbation", ["--perturb-cube", "7"], "--perturb-cube 7: must be at most"),
-    ("sweep", ["--modules", "reach", "--set", "curriculum.epsilon=0.2,2"], "--epsilon 2.0: must be between 0 and 1"),
-    ("sweep", ["--set", "epsilon=0.2,0.3"], "no such setting; write curriculum.epsilon=VALUE"),
+    ("sweep", ["--modules", "reach", "--epsilon", "0.2,2"], "--epsilon 2.0: must be between 0 and 1"),
+    ("sweep", ["--set", "epsilon=0.2,0.3"], "--set: no such option; use the setting's own option"),
     ("sweep", ["--seed", "1,2"], "--seed: use --seeds 0-9 here"),
     ("sweep", ["--hidden-size", "8,"], "--hidden-size '8,': must be values separated by commas"),
 ]

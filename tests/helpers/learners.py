@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from curious_jax.settings import NetworkConfig
+from curious_jax.config import NetworkConfig
 
 INPUTS, ACTIONS, BATCH = 3, 2, 7
 NETWORK = NetworkConfig(hidden_size=5, hidden_layers=1)

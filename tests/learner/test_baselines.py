@@ -21,17 +21,17 @@ from envs import world
 
 def test_muvfa_is_curious_with_uniform_selection_and_replay():
     muvfa = make_config(algorithm="muvfa")
-    assert (muvfa.curriculum.selection, muvfa.curriculum.replay) == ("uniform", "uniform")
+    assert (muvfa.curriculum.selection, muvfa.hindsight.replay) == ("uniform", "uniform")
     by_hand = make_config(algorithm="curious", selection="uniform", replay="uniform")
     assert dataclasses.replace(by_hand, algorithm="muvfa") == muvfa  # trainer asks the name for her and mgme alone
 
 
 def test_what_is_named_wins_over_the_algorithm():
     config = make_config(algorithm="muvfa", selection="lp")
-    assert (config.curriculum.selection, config.curriculum.replay) == ("lp", "uniform")
-    assert make_config(algorithm="her", interest_replay="on").hindsight.interest_replay == "on"
-    assert make_config(algorithm="her").hindsight.interest_replay == "off"
-    assert make_config(algorithm="mgme").hindsight.substitution == "paper"
+    assert (config.curriculum.selection, config.hindsight.replay) == ("lp", "uniform")
+    assert make_config(algorithm="her", interest_replay=True).hindsight.interest_replay is True
+    assert make_config(algorithm="her").hindsight.interest_replay is False
+    assert make_config(algorithm="mgme").hindsight.substitution == "drawn"
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_what_is_named_wins_over_the_algorithm():
         (dict(algorithm="her", selection="lp"), "--selection lp: must be uniform with --algorithm her; leave it out"),
         (dict(algorithm="her", replay="lp"), "--replay lp: must be own with --algorithm her"),
         (dict(algorithm="mgme", replay="own"), "--replay own: must be uniform with --algorithm mgme"),
-        (dict(algorithm="mgme", substitution="default"), "--substitution default: must be paper with"),
+        (dict(algorithm="mgme", substitution="own"), "--substitution own: must be drawn with"),
         (dict(selection="own"), "--selection own: must be one of lp, uniform"),
         (dict(replay="none"), "--replay none: must be one of lp, uniform, own"),
         (dict(goal_replay="on"), "--goal-replay on: must be one of her, none"),
-        (dict(interest_replay="her"), "--interest-replay her: must be one of on, off"),
+        (dict(interest_replay="her"), "--interest-replay her: must be True or False"),
         (dict(learner="sac"), "--learner sac: must be one of ddpg, td3"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, message):
     with pytest.raises(ConfigError) as error:
         make_config(**settings)
-    assert str(error.value).startswith(message)
+    assert error.value.on_command_line.startswith(message)
 
 
 def test_goal_replay_off_is_probability_zero():

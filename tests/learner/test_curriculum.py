@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.parts import assert_uniform
 
+from curious_jax.config import CurriculumConfig
 from curious_jax.learner import curriculum
-from curious_jax.settings import CurriculumConfig
 from curious_jax.types import FLAT
 
 UNIFORM = np.full(4, 0.25)

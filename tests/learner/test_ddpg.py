@@ -7,8 +7,8 @@ import pytest
 from helpers.learners import ACTIONS, INPUTS, NETWORK, adam, finite_differences, forward
 from jax.flatten_util import ravel_pytree
 
+from curious_jax.config import DDPGConfig
 from curious_jax.learner import ddpg
-from curious_jax.settings import DDPGConfig
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from helpers.parts import assert_same, make_run, run_cycles, tiny_config
 
-from curious_jax.config import make_config
+from curious_jax.config import ScheduleConfig, make_config
 from curious_jax.learner import experts, trainer
-from curious_jax.settings import ScheduleConfig
 from curious_jax.types import Learner
 
 

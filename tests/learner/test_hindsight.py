@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers.parts import assert_uniform, empty_module, episodes, fetch_obs, fetch_table, line_module, line_table
 
+from curious_jax.config import HindsightConfig
 from curious_jax.learner import hindsight, replay
-from curious_jax.settings import HindsightConfig
 from envs.modules import FLAT, ModuleTable
 
 T = 5
@@ -49,7 +49,7 @@ def lines():
 @pytest.mark.parametrize("t", range(T))
 def test_hindsight_goals_are_later_outcomes_the_last_included_and_uniform(lines, t):
     modules, state = lines
-    batch = substitute(state, modules, 1.0, "default", jax.random.key(t), full(0), full(0), full(t))
+    batch = substitute(state, modules, 1.0, "own", jax.random.key(t), full(0), full(0), full(t))
     assert_uniform(batch.goal[:, 0], np.arange(t + 1, T + 1))
     np.testing.assert_array_equal(batch.goal[:, 1], 0.0)  # the other module's slot
     np.testing.assert_array_equal(batch.next_goal, batch.goal)
@@ -60,7 +60,7 @@ def test_hindsight_goals_are_later_outcomes_the_last_included_and_uniform(lines,
 def test_hindsight_takes_the_drawn_module_and_its_own_episode(lines):
     modules, state = lines
     slot = jnp.arange(B) % 2
-    batch = substitute(state, modules, 1.0, "default", jax.random.key(9), full(1), slot, full(3))
+    batch = substitute(state, modules, 1.0, "own", jax.random.key(9), full(1), slot, full(3))
     np.testing.assert_array_equal(batch.module, 1)
     np.testing.assert_array_equal(batch.goal[:, 0], 0.0)
     assert_uniform(batch.goal[slot == 0, 1], [104, 105])
@@ -80,7 +80,7 @@ def test_later_time_of_many_steps():
 def test_probability_zero_changes_nothing(lines):
     modules, state = lines
     slot, t = jnp.arange(B) % 2, jnp.arange(B) % T
-    batch = substitute(state, modules, 0.0, "default", jax.random.key(0), full(0), slot, t)
+    batch = substitute(state, modules, 0.0, "own", jax.random.key(0), full(0), slot, t)
     np.testing.assert_array_equal(batch.module, state.module[slot])
     np.testing.assert_array_equal(batch.goal, state.goal[slot])
     np.testing.assert_array_equal(batch.next_goal, state.goal[slot])
@@ -90,15 +90,15 @@ def test_probability_zero_changes_nothing(lines):
 
 def test_the_probability_is_per_transition(lines):
     modules, state = lines
-    batch = substitute(state, modules, 0.8, "default", jax.random.key(0), full(1), full(0), full(0))
+    batch = substitute(state, modules, 0.8, "own", jax.random.key(0), full(1), full(0), full(0))
     assert_uniform(batch.module, [0, 1], [0.2, 0.8])
     np.testing.assert_array_equal(batch.goal[batch.module == 0], [[2.0, 0.0]] * int((batch.module == 0).sum()))
 
 
-def test_paper_substitution_keeps_the_drawn_module(lines):
+def test_drawn_substitution_keeps_the_drawn_module(lines):
     modules, state = lines
     slot = jnp.arange(B) % 2
-    batch = substitute(state, modules, 0.0, "paper", jax.random.key(0), full(0), slot, full(1))
+    batch = substitute(state, modules, 0.0, "drawn", jax.random.key(0), full(0), slot, full(1))
     np.testing.assert_array_equal(batch.module, 0)
     own, other = batch.goal[slot == 0], batch.goal[slot == 1]
     np.testing.assert_array_equal(own, [[2.0, 0.0]] * len(own))  # its module is the drawn one
@@ -109,16 +109,16 @@ def test_paper_substitution_keeps_the_drawn_module(lines):
     np.testing.assert_array_equal(batch.reward, np.where(slot == 0, 0.0, -1.0))
 
 
-def test_paper_substitution_with_hindsight(lines):
+def test_drawn_substitution_with_hindsight(lines):
     modules, state = lines
-    batch = substitute(state, modules, 0.8, "paper", jax.random.key(1), full(0), full(1), full(T - 1))
+    batch = substitute(state, modules, 0.8, "drawn", jax.random.key(1), full(0), full(1), full(T - 1))
     assert_uniform(batch.goal[:, 0] == 15.0, [True, False], [0.8, 0.2])
 
 
 def test_a_module_without_goal_is_substituted_by_its_descriptor_alone():
     modules = ModuleTable((line_module("a", 0), empty_module("high", 0)))
     state = store(episodes(np.arange(T + 1.0)[None, :, None], module=0, goal=[[3.0]]), modules)
-    batch = substitute(state, modules, 1.0, "default", jax.random.key(0), full(1), full(0), jnp.arange(B) % T)
+    batch = substitute(state, modules, 1.0, "own", jax.random.key(0), full(1), full(0), jnp.arange(B) % T)
     np.testing.assert_array_equal(batch.module, 1)
     np.testing.assert_array_equal(batch.goal, 0.0)
     np.testing.assert_array_equal(batch.reward, np.where(batch.next_obs[:, 0] > 1, 0.0, -1.0))
@@ -127,9 +127,9 @@ def test_a_module_without_goal_is_substituted_by_its_descriptor_alone():
 def test_a_flat_goal_keeps_every_module(lines):
     modules, state = lines
     state = state.replace(module=jnp.full(2, FLAT), goal=jnp.array([[2.0, 102.0], [12.0, 113.0]]))
-    batch = substitute(state, modules, 0.0, "default", jax.random.key(0), full(FLAT), jnp.arange(B) % 2, full(1))
+    batch = substitute(state, modules, 0.0, "own", jax.random.key(0), full(FLAT), jnp.arange(B) % 2, full(1))
     np.testing.assert_array_equal(batch.reward, np.where(jnp.arange(B) % 2 == 0, 0.0, -1.0))  # both, or one alone
-    batch = substitute(state, modules, 1.0, "default", jax.random.key(0), full(FLAT), full(0), full(1))
+    batch = substitute(state, modules, 1.0, "own", jax.random.key(0), full(FLAT), full(0), full(1))
     np.testing.assert_array_equal(batch.goal[:, 1], batch.goal[:, 0] + 100)  # all parts of one moment
     assert_uniform(batch.goal[:, 0], range(2, T + 1))
 
@@ -141,12 +141,12 @@ def test_a_stacks_own_goal_follows_its_cube_and_hindsights_does_not():
     asked = [[0.0, 0.0, 9.0, 9.0, 0.475]]  # its x and y are placeholders
     state = store(episodes(obs[None], module=1, goal=asked), modules)
 
-    own = substitute(state, modules, 0.0, "default", jax.random.key(0), full(0), full(0), full(2))
+    own = substitute(state, modules, 0.0, "own", jax.random.key(0), full(0), full(0), full(2))
     np.testing.assert_array_equal(own.module, 1)
     np.testing.assert_allclose(own.goal[0], [0, 0, x[2], 0.8, 0.475], atol=1e-6)
     np.testing.assert_allclose(own.next_goal[0], [0, 0, x[3], 0.8, 0.475], atol=1e-6)
 
-    seen = substitute(state, modules, 1.0, "default", jax.random.key(0), full(1), full(0), full(2))
+    seen = substitute(state, modules, 1.0, "own", jax.random.key(0), full(1), full(0), full(2))
     np.testing.assert_array_equal(seen.goal, seen.next_goal)
     assert_uniform(np.round(np.asarray(seen.goal[:, 2]), 3), [4.0, 5.0, 6.0])  # cube 1 at the later times 3, 4, 5
     np.testing.assert_allclose(seen.goal[:, 3:], [[0.7, 0.42]] * B, atol=1e-6)

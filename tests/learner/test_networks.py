@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from helpers.learners import forward, layers
 
+from curious_jax.config import NetworkConfig
 from curious_jax.learner import networks
-from curious_jax.settings import NetworkConfig
 
 
 def test_actor_and_critic():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers.parts import empty_module, episodes, fetch_obs, fetch_table, line_module, line_table
 
+from curious_jax.config import NormalizerConfig
 from curious_jax.learner import normalizer
-from curious_jax.settings import NormalizerConfig
 from envs.modules import FLAT, ModuleTable
 
 CONFIG = NormalizerConfig()

@@ -13,9 +13,9 @@ from helpers.parts import fetch_obs, fetch_table, line_module, make_run, tiny_co
 
 from curious_jax import evaluation
 from curious_jax.cli import program
+from curious_jax.config import PerturbationConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, rollout, trainer
-from curious_jax.settings import PerturbationConfig
 from envs.fetch.observation import ObservationLayout
 from envs.modules import ModuleTable
 from envs.point import PointLayout

@@ -9,8 +9,8 @@ import pytest
 from helpers.parts import FaultyEnv, assert_same, assert_uniform
 from scipy import stats
 
+from curious_jax.config import ExplorationConfig
 from curious_jax.learner import rollout
-from curious_jax.settings import ExplorationConfig
 from envs import point
 
 E = 16

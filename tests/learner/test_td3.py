@@ -7,8 +7,8 @@ import pytest
 from helpers.learners import ACTIONS, INPUTS, NETWORK, adam, finite_differences, forward
 from jax.flatten_util import ravel_pytree
 
+from curious_jax.config import DDPGConfig, TD3Config
 from curious_jax.learner import td3
-from curious_jax.settings import DDPGConfig, TD3Config
 
 DISCOUNT, L2 = 0.9, 0.5
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.parts import FaultyEnv, assert_same, assert_uniform, make_run, run_cycles, tiny_config
 
+from curious_jax.config import HindsightConfig
 from curious_jax.learner import hindsight, replay, trainer
-from curious_jax.settings import HindsightConfig
 
 CYCLES = 20
 

@@ -156,7 +156,7 @@ def refused(run, *argv):
         (["--modules", "reach"], "--modules reach: the run in {run} has reach,push"),
         (["--hidden-size", "16"], "--hidden-size 16: the run in {run} has 8"),
         (["--distractors", "3"], "--distractors 3: the run in {run} has 1"),
-        (["--set", "ddpg.discount=0.5"], "--discount 0.5: the run in {run} has 0.98"),
+        (["--discount", "0.5"], "--discount 0.5: the run in {run} has 0.98"),
         (["--episodes", "8"], "--episodes 8: {run} has done 16"),
         (["--episodes", "x"], "--episodes x: must be a whole number"),
         (["--out", "other"], "--out other: a resumed run stays in its folder"),

@@ -59,10 +59,10 @@ def test_the_video_stands_in_the_run_s_folder_unless_told(finished_run, monkeypa
         (["--video", "out.avi"], "--video out.avi: must end in .mp4 or .gif"),
         (["--video", "no/out.gif"], "--video no/out.gif: there is no folder no"),
         (
-            ["--module", "stack"],
-            "--module stack: the run has no such module; choose from all, reach, push, distractor1",
+            ["--modules", "stack"],
+            "--modules stack: the run has no such module; choose from all, reach, push, distractor1",
         ),
-        (["--module", ""], "--module '': must be names separated by commas"),
+        (["--modules", ""], "--modules '': must be names separated by commas"),
         (["--episodes", "0"], "--episodes 0: must be a whole number between 1 and 64"),
         (["--rounds", "x"], "--rounds x: must be a whole number"),
         (["--size", "640"], "--size 640: must be WIDTHxHEIGHT"),
@@ -98,7 +98,7 @@ def test_the_arm_stacks_on_a_machine_without_a_screen(tmp_path):
         pytest.skip(str(error))
     hidden = ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "PYOPENGL_PLATFORM")
     environment = {k: v for k, v in os.environ.items() if k not in hidden} | {"PYTHONPATH": str(ROOT)}
-    options = ["--module", "stack", "--episodes", "4", "--rounds", "1", "--size", "160x120", "--looks", "plain"]
+    options = ["--modules", "stack", "--episodes", "4", "--rounds", "1", "--size", "160x120", "--looks", "plain"]
     command = [sys.executable, "-m", "curious_jax.play", "pretrained/four-modules", "--video", "out.mp4", *options]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,95 @@
+"""The way from a config to its environment."""
+
+import dataclasses
+import importlib
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import curious_jax
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
+
+
+def make_env(config: TrainConfig) -> Any:
+    """The environment that a config names.
+
+    Raises:
+      ConfigError: naming the setting at fault, or the foreign package that hides our `envs`.
+    """
+    check_envs_package()
+    import_modules(config.imports)
+    from curious_jax.learner import devices, perturbation
+    from envs import world
+
+    devices.check(config)
+    try:
+        env = world.make(
+            world=config.world,
+            modules=config.modules,
+            distractors=config.distractors,
+            physics=config.physics,
+            num_worlds=1,  # `fit` makes buffers for all of them, once memory.check has let the run pass
+            start=config.start,
+        )
+    except ValueError as error:
+        raise ConfigError(with_import_hint(str(error))) from None
+    if env.physics_name == "warp" and devices.count(config.devices) > 1:
+        raise ConfigError(
+            f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
+        )
+    perturbation.check(config.perturbation, env)
+    return env
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Imports Python modules by name, which register modules of the user's own; the current folder is searched, too.
+
+    Raises:
+      ConfigError: naming the one that cannot be imported.
+    """
+    for name in names:
+        try:
+            if "" not in sys.path and os.getcwd() not in sys.path:  # a console script's path lacks it
+                sys.path.append(os.getcwd())
+            importlib.import_module(name)
+        except Exception as error:  # whatever the user's file raises
+            missing = isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]
+            why = "there is no such module; start in its folder, or put that on PYTHONPATH" if missing else (
+                f"{type(error).__name__}: {error}")  # fmt: skip
+            raise ConfigError(f"--import {name}: {why}") from None
+
+
+def with_import_hint(message: str) -> str:
+    """A world's message; of an unknown module it says how one's own are made known."""
+    return f"{message}, or --import the Python module that registers it" if "unknown module" in message else message
+
+
+def check_envs_package() -> None:
+    """Refuses another package named `envs` that stands before ours on Python's path."""
+    import envs
+
+    ours = Path(curious_jax.__file__).parent.parent / "envs"
+    found = Path(envs.__file__).parent if envs.__file__ else Path(next(iter(envs.__path__)))
+    if found.resolve() != ours.resolve():
+        raise ConfigError(
+            f"envs: the package at {found} hides curious_jax's own; start from another folder or take it off PYTHONPATH"
+        )
+
+
+def with_modules_evaluated(env: Any, names: Iterable[str]) -> Any:
+    """The environment with these modules for evaluation, and no others.
+
+    Raises:
+      ConfigError: on a module that it does not have.
+    """
+    modules = env.modules.modules
+    for name in names:
+        if name not in env.modules.names:
+            raise ConfigError(
+                f"--modules {name}: the run has no such module; choose from {', '.join(env.modules.names)}"
+            )
+    chosen = tuple(dataclasses.replace(m, achievable=m.name in names) for m in modules)
+    return dataclasses.replace(env, modules=dataclasses.replace(env.modules, modules=chosen))

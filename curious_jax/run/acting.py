@@ -1,0 +1,137 @@
+"""Trained policies to act with, and the way to keep one after `fit`."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
+from curious_jax.fit import History
+from curious_jax.learner import trainer
+from curious_jax.run import policies, trained
+from curious_jax.types import FLAT, Env
+
+ALL = "all"  # the flat goal of her, which asks for all modules at once
+
+
+class TrainedPolicy:
+    """A policy with the world that it was trained in. Made by `load_policy`.
+
+    Attributes:
+      config, env, params: settings, environment and parameters (trainer.PolicyParams).
+      modules: names of the modules, distractors included.
+      goal_sizes: d of each module's goal, by name.
+    """
+
+    def __init__(self, config: TrainConfig, env: Env, params: Any, episodes: int = 0):
+        self.config, self.env, self.params, self.episodes = config, env, params, episodes
+        self.modules = tuple(env.modules.names)
+        self._slots = [np.flatnonzero(env.modules.slot_module == i) for i in range(len(self.modules))]
+        self.goal_sizes = {name: len(slots) for name, slots in zip(self.modules, self._slots, strict=True)}
+        act = trainer.acting(trainer.setup(config, env), params)
+
+        def one(obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
+            return act(obs, env.modules.goal_at(goal, module, obs), module)
+
+        self._act = jax.jit(jax.vmap(one))
+
+    def act(self, obs: Any, module: str, goal: Any = ()) -> np.ndarray:
+        """The action for an observation, without exploration noise.
+
+        Args:
+          obs: [O], or [E, O] for E environments; as the world's `reset` and `step` give it.
+          module: a name of `modules`; "all" for a policy of algorithm her, whose goal asks for all modules at once.
+          goal: [d] or [E, d], of that module alone, d = goal_sizes[module]. On the arm, in metres: reach and pnp
+            x y z, push x y, stack x y z (any values: the place on top of the lower cube is read from the observation).
+        Returns:
+          [A] or [E, A] in [-1, 1], float32.
+        Raises:
+          ConfigError: when a shape or the module does not fit the policy.
+        """
+        obs, index = np.asarray(obs, np.float32), self._index(module)
+        slots = np.arange(self.env.modules.goal_size) if index == FLAT else self._slots[index]
+        goal = np.asarray(goal, np.float32)
+        if obs.shape[-1:] != (self.env.obs_size,) or obs.ndim > 2:
+            raise ConfigError(f"obs has shape {obs.shape}: must be [{self.env.obs_size}], or [E, {self.env.obs_size}]")
+        if goal.shape[-1:] != (len(slots),) or goal.ndim > obs.ndim:
+            raise ConfigError(f"goal has shape {goal.shape}: {module} takes [{len(slots)}]")
+        whole = np.zeros((*obs.shape[:-1], self.env.modules.goal_size), np.float32)
+        whole[..., slots] = goal
+        action = self._batch(np.atleast_2d(obs), np.atleast_2d(whole), np.full(len(np.atleast_2d(obs)), index))
+        return action.reshape(*obs.shape[:-1], -1)
+
+    def for_gymnasium(self, env: Any) -> Callable[[Mapping[str, Any]], np.ndarray]:
+        """The policy as a function of the observation dicts of one of our Gymnasium environments.
+
+        Args:
+          env: made by gymnasium.make or make_vec with an id of envs.gymnasium_env.
+        Returns:
+          observation dict -> action [A], or [E, A] for a vector environment.
+        Raises:
+          ConfigError: when the policy does not know one of the environment's modules, or its cubes are others.
+        """
+        goals, known = env.unwrapped.goals, self.modules
+        for name in goals.slots:
+            if name not in known:
+                raise ConfigError(f"the environment asks for {name}: the policy has {', '.join(known)}")
+        if goals.layout.size != self.env.obs_size:
+            raise ConfigError(
+                f"the environment's observations have {goals.layout.size} numbers and the policy takes "
+                f"{self.env.obs_size}: name modules that speak of as many cubes as {', '.join(known)}"
+            )
+
+        def act(observation: Mapping[str, Any]) -> np.ndarray:
+            obs, desired = (np.atleast_2d(observation[key]) for key in ("observation", "desired_goal"))
+            number, goal = goals.module(desired), np.zeros((len(obs), self.env.modules.goal_size), np.float32)
+            for i, (name, place) in enumerate(goals.slots.items()):
+                slots = self._slots[known.index(name)]
+                goal[np.ix_(number == i, slots)] = desired[number == i, place.start : place.start + len(slots)]
+            module = np.array([known.index(name) for name in goals.slots])[number]
+            return self._batch(obs, goal, module).reshape(*np.shape(observation["observation"])[:-1], -1)
+
+        return act
+
+    def _batch(self, obs: np.ndarray, goal: np.ndarray, module: np.ndarray) -> np.ndarray:
+        """[E, O], [E, G], [E] -> [E, A]."""
+        return np.asarray(self._act(obs, goal, jnp.asarray(module, jnp.int32)))
+
+    def _index(self, module: str) -> int:
+        flat = self.config.algorithm == "her"
+        if flat != (module == ALL) or (not flat and module not in self.modules):
+            raise ConfigError(f"module {module!r}: must be {ALL if flat else 'one of ' + ', '.join(self.modules)}")
+        return FLAT if flat else self.modules.index(module)
+
+
+def load_policy(
+    path: str | Path, which: str = "last", seed_index: int = 0, physics: str | None = None
+) -> TrainedPolicy:
+    """A policy from disk, with its world.
+
+    Args:
+      path: the folder of a run, of an exported policy, or pretrained/NAME.
+      which: last or best.
+      seed_index: which seed of a run with several.
+      physics: a backend other than the run's.
+    Raises:
+      ConfigError: when there is no such policy, or it cannot be read.
+    """
+    found = policies.find(path, which)
+    if not 0 <= seed_index < found.config.num_seeds:
+        raise ConfigError(f"seed_index={seed_index}: must be from 0 to {found.config.num_seeds - 1}")
+    loaded = trained.load(found, seed_index, physics)
+    return TrainedPolicy(loaded.config, loaded.env, loaded.policy, found.info["episodes"])
+
+
+def save_policy(path: str | Path, state: trainer.TrainState, history: History) -> None:
+    """Keeps the policy that `fit` returned, as `load_policy`, evaluate and play read it.
+
+    Args:
+      path: a folder; a policy that is there already is replaced.
+      state, history: what `fit` returned.
+    """
+    about = {"episodes": history.episodes, "mean_success": history.mean_success}
+    policies.save(path, trainer.policy(state), history.config, about)

@@ -136,42 +136,46 @@ class Report:
 
 
 class TensorBoard:
-    """Scalars against training episodes; several seeds as seed0/..., seed1/..."""
+    """Writes scalars against training episodes; several seeds as seed0/..., seed1/...
 
-    def __init__(self, writer: Any):
-        self._writer = writer
+    They are written at once: tensorboardX's own writer hands them to a thread, which a full disk ends, and to a queue,
+    which then waits for ever.
+
+    Args:
+      after: the episodes from which the run goes on; what stands there beyond them is hidden.
+    """
+
+    def __init__(self, folder: Path, after: int | None = None):
+        from tensorboardX import summary
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+        folder.mkdir(exist_ok=True)
+        self._file = EventsWriter(str(folder / "events"))
+        self._event = lambda episodes, tag, value: Event(
+            step=episodes, wall_time=time.time(), summary=summary.scalar(tag, value)
+        )
+        if after is not None:
+            start = SessionLog(status=SessionLog.START)
+            self._file.write_event(Event(step=after + 1, wall_time=time.time(), session_log=start))
 
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Writes every finite number of the rows."""
         for episodes, numbers in scalars(rows):
             for tag, value in numbers.items():
-                self._writer.add_scalar(tag, value, episodes)
-        self._writer.flush()
+                self._file.write_event(self._event(episodes, tag, value))
+        self._file.flush()
 
     def close(self) -> None:
         """Ends the event file."""
-        self._writer.close()
+        self._file.close()
 
 
 def tensorboard(folder: Path, after: int | None = None) -> TensorBoard | None:
-    """A TensorBoard sink below a run's folder, or None when no writer is installed.
-
-    Args:
-      after: the episodes from which the run goes on; what stands there beyond them is hidden.
-    """
-    logdir = str(folder / TENSORBOARD)
-    try:
-        from tensorboardX import SummaryWriter
-
-        return TensorBoard(SummaryWriter(logdir, purge_step=None if after is None else after + 1))
-    except ImportError:
-        pass
-    try:
-        from tensorboard.summary import Writer
-
-        return TensorBoard(Writer(logdir))
-    except ImportError:
+    """Returns a TensorBoard sink below a run's folder, or None when tensorboardX is not installed."""
+    if importlib.util.find_spec("tensorboardX") is None:
         return None
+    return TensorBoard(folder / TENSORBOARD, after)
 
 
 class WandB:

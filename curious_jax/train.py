@@ -11,6 +11,7 @@ buffer failed; interrupted and saved: 130 (Ctrl-C), 143 (SIGTERM), 129 (SIGHUP: 
 """
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -101,7 +102,8 @@ def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: A
             _, history = fit(config, env, recorder.evaluated, recorder.between, start)
             folder.write_summary(summary(config, env, history))
     except OSError as error:
-        advice = f"make room there, then go on with --resume {folder.path}"
+        move = program.SHORTAGES.get(error.errno or 0, "look what became of it")
+        advice = f"{move}, then go on with --resume {shlex.quote(str(folder.path))}"
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     with contextlib.suppress(Exception):  # the run is done and saved; no picture is worth its exit status
         print(curves.small_plot(runfolder.read_rows(folder.path)))

@@ -1,4 +1,4 @@
-"""python -m experiments.checks.parity: does a physics backend do what C MuJoCo does?
+"""Checks whether a physics backend does what C MuJoCo does.
 
     python -m experiments.checks.parity --physics warp --worlds 8 --out parity.json
 
@@ -6,7 +6,6 @@ Random hand motions that touch nothing, from the same starts, must agree within 
 pick-and-place must bring its cube to the goal in as many worlds as on C, but for one in ten. Exit status 1 if not.
 """
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -16,15 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax.cli import program
 from envs.fetch import scripted
 from envs.fetch.env import FetchEnv
+from experiments.engine.options import OneLineParser
 
 STEPS, TOLERANCE = 5, 1e-3  # control steps in the air; m
 SCRIPT_STEPS, SOLVED, SHORTFALL = 50, 0.05, 0.1  # control steps of an episode; m; share of worlds
 
 
 def play(physics: str, worlds: int) -> dict[str, Any]:
-    """What a backend does: the gripper's way [T, E, 3] in the air, and which worlds [E] the script solves."""
+    """Run a backend; returns the gripper's way [T, E, 3] in the air, and which worlds [E] the script solves."""
     env = FetchEnv.create(num_cubes=2, physics=physics, num_worlds=worlds)
     keys = jax.random.split(jax.random.key(0), worlds)
     start = jax.jit(jax.vmap(env.reset))(keys)
@@ -57,7 +58,7 @@ def play(physics: str, worlds: int) -> dict[str, Any]:
 
 
 def compare(physics: str, against: str, worlds: int) -> dict[str, Any]:
-    """The figures, and whether they are good enough."""
+    """Compare two backends; returns the figures, and whether they agree."""
     got, expected = play(physics, worlds), play(against, worlds)
     off = float(np.abs(got["way"] - expected["way"]).max())  # NaN is not below the tolerance either
     rates = float(got["solved"].mean()), float(expected["solved"].mean())
@@ -75,10 +76,12 @@ def compare(physics: str, against: str, worlds: int) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.checks.parity", description=(__doc__ or "").split("\n")[0]
-    )
+    """Run the program; returns its exit status."""
+    return program.run(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    parser = OneLineParser(prog="python -m experiments.checks.parity", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--physics", default="warp", choices=("c", "jax", "warp"))
     parser.add_argument("--against", default="c", choices=("c", "jax", "warp"))
     parser.add_argument("--worlds", type=int, default=64)

@@ -1,18 +1,21 @@
-"""Ours beside Stable-Baselines3's DDPG + HER, on reach, on this machine, in one run.
+"""Compares ours with Stable-Baselines3's DDPG + HER, on reach, on this machine.
 
     python -m experiments.checks.peers --out peers.json
     python -m experiments.checks.peers --seeds 0 --steps 300 --out small.json -- --num-envs 4 --episodes 16 ...
 
 For every seed, one after the other and each in a process of its own: ours, trained on the `reach` module with the cpu
 preset until its success is confirmed at the target, and judged on FetchReach-v4; theirs, with the settings of their
-documentation for HER (below), trained on FetchReach-v4 and evaluated every so many steps until an evaluation reaches
-the target. Options behind -- go to curious_jax.train. Needs stable-baselines3 and gymnasium-robotics.
+documentation for HER (below), trained on FetchReach-v4 and evaluated every `--interval` steps until an evaluation
+reaches the target. Progress is shown on standard error. Options behind -- go to curious_jax.train. Needs
+stable-baselines3 and gymnasium-robotics.
 
 Speeds are environment steps with learning per second of training (their first 1,000 steps, without learning, do not
 count); training seconds leave compilation, start-up and evaluation out on both sides.
 """
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import math
 import statistics
@@ -24,6 +27,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from curious_jax.cli import program
+from curious_jax.errors import ConfigError
+from experiments.engine import cells
+from experiments.engine.options import OneLineParser
+
+NEEDS = ("stable_baselines3", "gymnasium_robotics")
+PROGRESS_S = 10.0  # between two lines of progress
 ENVIRONMENT = "FetchReach-v4"
 # The run of `make demo`, with the fingers locked as in FetchReach-v4.
 OURS = (
@@ -45,7 +55,14 @@ def ours(seed: int, target: float, options: Sequence[str], folder: Path) -> dict
     """Trains with curious_jax in a process of its own and judges the policy on the official environment."""
     run = folder / f"ours-{seed}"
     command = [sys.executable, "-m", "curious_jax.train", *OURS, *options, "--seed", str(seed), "--out", str(run)]
-    subprocess.run([*command, "--target-success", str(target)], check=True, stdout=subprocess.DEVNULL)
+    training = subprocess.Popen([*command, "--target-success", str(target)], stdout=subprocess.DEVNULL)
+    while training.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            training.wait(PROGRESS_S)
+        rows, _ = cells.read_rows(run / "metrics.jsonl")
+        say(f"ours, seed {seed}: " + progress(rows[-1] if rows else {}))
+    if training.returncode:
+        raise ConfigError(f"ours, seed {seed}: the training ended with exit status {training.returncode}")
     summary = json.loads((run / "summary.json").read_text())
     judge = [sys.executable, "-m", "curious_jax.evaluate", str(run), "--env", ENVIRONMENT, "--json"]
     judged = subprocess.run([*judge, "--episodes", "100"], capture_output=True, text=True)
@@ -59,6 +76,16 @@ def ours(seed: int, target: float, options: Sequence[str], folder: Path) -> dict
         "success": summary["mean_success"],
         "judged": json.loads(judged.stdout) if judged.returncode == 0 else judged.stderr.strip(),
     }
+
+
+def progress(row: dict[str, Any]) -> str:
+    """The last evaluation of a training in a few words."""
+    return f"{row['env_steps']:,} steps, success {row['eval/success']:.2f}" if row else "compiles"
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, at once."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def theirs(seed: int, target: float, steps: int, interval: int, episodes: int) -> dict[str, Any]:
@@ -90,7 +117,7 @@ def theirs(seed: int, target: float, steps: int, interval: int, episodes: int) -
     )
 
     def learn(count: int) -> float:
-        """Seconds of so many steps more."""
+        """Train for some more steps; returns the seconds that took."""
         began = time.perf_counter()
         model.learn(count, reset_num_timesteps=False)
         return time.perf_counter() - began
@@ -100,6 +127,7 @@ def theirs(seed: int, target: float, steps: int, interval: int, episodes: int) -
     while model.num_timesteps < steps and success < target:
         learning_s += learn(min(interval, steps - model.num_timesteps))
         success = _success(model, test_env, episodes)
+        say(f"theirs, seed {seed}: {model.num_timesteps:,} of at most {steps:,} steps, success {success:.2f}")
     return {
         "seed": seed,
         "status": "target_reached" if success >= target else "not_reached",
@@ -111,7 +139,7 @@ def theirs(seed: int, target: float, steps: int, interval: int, episodes: int) -
 
 
 def _success(model: Any, env: Any, episodes: int) -> float:
-    """Share of episodes solved at their last step."""
+    """Measure the share of episodes that are solved at their last step."""
     solved = 0.0
     for k in range(episodes):
         obs, _ = env.reset(seed=10_000 + k)
@@ -124,12 +152,12 @@ def _success(model: Any, env: Any, episodes: int) -> float:
 
 
 def median(rows: Sequence[dict[str, Any]], key: str) -> float:
-    """Over seeds."""
+    """Take the median of a figure over seeds."""
     return statistics.median(row[key] for row in rows)
 
 
 def seconds_to_target(rows: Sequence[dict[str, Any]]) -> float | None:
-    """Median training seconds over seeds, those that missed the target ranking last; None if the median seed did."""
+    """Median training seconds over seeds. Seeds that missed the target rank last; None if the median seed did."""
     found = statistics.median(row["train_s"] if row["status"] == "target_reached" else math.inf for row in rows)
     return found if math.isfinite(found) else None
 
@@ -152,10 +180,12 @@ def compare(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> d
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.checks.peers", description=(__doc__ or "").split("\n")[0]
-    )
+    """Run the program; returns its exit status."""
+    return program.run(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    parser = OneLineParser(prog="python -m experiments.checks.peers", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--target", type=float, default=0.95)
     parser.add_argument("--steps", type=int, default=40_000, help="theirs at most, environment steps")
@@ -163,28 +193,31 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--evaluation-episodes", type=int, default=50, help="theirs")
     parser.add_argument("--out", type=Path, help="write everything as JSON here")
     parser.add_argument("--theirs", type=int, metavar="SEED", help=argparse.SUPPRESS)
-    parser.add_argument("options", nargs="*", metavar="-- OPTION", help="for curious_jax.train")
+    parser.add_argument("options", nargs="*", default=[], metavar="-- OPTION", help="for curious_jax.train")
     given = parser.parse_args(argv)
+    if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
+        raise ConfigError(f'{missing[0]}: is not installed; pip install "curious_jax[peers,official]"')
     if given.theirs is not None:
         sizes = given.steps, given.interval, given.evaluation_episodes
         print(json.dumps(theirs(given.theirs, given.target, *sizes)))
-        return 0
+        return program.DONE
     own, other = [], []
     with tempfile.TemporaryDirectory() as folder:
-        for seed in given.seeds:
+        for number, seed in enumerate(given.seeds, 1):
+            say(f"seed {seed}, {number} of {len(given.seeds)}")
             own.append(ours(seed, given.target, given.options, Path(folder)))
-            print(f"ours: {own[-1]}", file=sys.stderr, flush=True)
             command = [sys.executable, "-m", "experiments.checks.peers", "--theirs", str(seed)]
             for name in ("target", "steps", "interval", "evaluation_episodes"):
                 command += ["--" + name.replace("_", "-"), str(getattr(given, name))]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+            if done.returncode:
+                raise ConfigError(f"theirs, seed {seed}: the training ended with exit status {done.returncode}")
             other.append(json.loads(done.stdout.splitlines()[-1]))
-            print(f"theirs: {other[-1]}", file=sys.stderr, flush=True)
     result = compare(own, other) | {"ours": own, "theirs": other}
     if given.out:
         given.out.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps({key: result[key] for key in result if key not in ("ours", "theirs")}, indent=2))
-    return 0
+    return program.DONE
 
 
 if __name__ == "__main__":

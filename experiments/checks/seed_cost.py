@@ -1,9 +1,10 @@
-"""What seeds side by side cost: seconds of a training cycle with S seeds over those with one, compilation aside.
+"""Measures what seeds side by side cost: seconds of a training cycle with S seeds over those with one.
 
     python -m experiments.checks.seed_cost                     (ten seeds on the probe, this machine's device)
     python -m experiments.checks.seed_cost --num-seeds 5 --hidden-size 256
 
-Takes the options of `curious_jax.train`; the two programs take turns, and the median of their turns counts.
+Takes the options of `curious_jax.train`. The two programs take turns, compilation aside, and the median of their turns
+counts.
 """
 
 import sys
@@ -18,13 +19,14 @@ from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from experiments import probe
+from experiments.engine.options import OneLineParser
 
 TURNS, SECONDS = 7, 1.0  # turns of each program, and how long each takes at least
 SEEDS = 10
 
 
 def measure(settings: dict[str, Any]) -> dict[str, float]:
-    """Seconds per cycle with one seed and with all, their ratio, and how often the world was traced in each program."""
+    """Measure seconds per cycle with one seed and with all, their ratio, and each program's traces of the world."""
     import jax
 
     from curious_jax import config as configs
@@ -46,7 +48,7 @@ def measure(settings: dict[str, Any]) -> dict[str, float]:
 
 
 def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
-    """(run some cycles on and say how long each took, how often the world's step was traced)."""
+    """Two functions: one runs some cycles and returns the seconds of each, one counts traces of the world's step."""
     import jax
     import jax.numpy as jnp
 
@@ -68,12 +70,19 @@ def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints."""
+    """Measure and print; returns the exit status."""
     return program.run(lambda: _main(argv))
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    settings = options.read(train.parser(), argv).settings
+    parser = OneLineParser(
+        prog="python -m experiments.checks.seed_cost",
+        usage="python -m experiments.checks.seed_cost [any option of python -m curious_jax.train]",
+        description=(__doc__ or "").split("\n")[0],
+        allow_abbrev=False,
+    )
+    _, rest = parser.parse_known_args(argv)
+    settings = options.read(train.parser(), rest).settings
     if settings.get("num_seeds", SEEDS) < 2:
         raise ConfigError(f"--num-seeds {settings['num_seeds']}: must be 2 or more, to be compared with one")
     found = measure(settings)

@@ -1,16 +1,15 @@
-"""python -m experiments.checks.steadiness RUN: does a run slow down or take more memory as it gets longer?
+"""Checks whether a run slows down or takes more memory as it gets longer.
 
     python -m experiments.checks.steadiness runs/some-long-run
     python -m experiments.checks.steadiness runs/new --early 10000 --late 100000 -- --modules reach,push --seed 1
 
 With options for curious_jax.train behind --, trains into RUN first and notes the process's memory (Linux) every ten
-seconds in RUN/memory.jsonl. Reads the run's metrics.jsonl and, where it is there, memory.jsonl. A cycle's time at so
-many episodes is the median over the evaluations within a tenth of it. The run is steady when its late cycles take at
-most a tenth longer than its early ones, and memory has grown by less than a hundredth since the store was full (or
+seconds in RUN/memory.jsonl. Reads the run's metrics.jsonl and, where it is there, memory.jsonl. A cycle's time at a
+number of episodes is the median over the evaluations within a tenth of it. The run is steady when its late cycles take
+at most a tenth longer than its early ones, and memory has grown by less than a hundredth since the store was full (or
 since the early point, if that comes later). Exit status 1 if not.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -19,6 +18,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from curious_jax.cli import program
+from curious_jax.errors import ConfigError
+from experiments.engine.options import OneLineParser
 
 SLOWER, GROWN = 1.10, 1.01
 
@@ -95,24 +98,31 @@ def judge(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.checks.steadiness", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("run", type=Path, metavar="RUN")
+    """Run the program; returns its exit status."""
+    return program.run(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    parser = OneLineParser(prog="python -m experiments.checks.steadiness", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
     parser.add_argument("--early", type=int, default=10_000, metavar="EPISODES")
     parser.add_argument("--late", type=int, default=100_000, metavar="EPISODES")
-    parser.add_argument("options", nargs="*", metavar="-- OPTION", help="train with these first")
+    parser.add_argument("options", nargs="*", default=[], metavar="-- OPTION", help="train with these first")
     given = parser.parse_args(argv)
-    if given.options and train(given.run, given.options) != 0:
-        return 2
+    if given.options and (status := train(given.run, given.options)):
+        return status
     try:
         config = json.loads((given.run / "config.json").read_text())
         rows, memory = read(given.run / "metrics.jsonl"), read(given.run / "memory.jsonl")
         result = judge(rows, memory, config, given.early, given.late)
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        print(f"error: {given.run}: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}; give the folder of a run") from None
+    except KeyError as error:
+        raise ConfigError(
+            f"{given.run}: config.json or metrics.jsonl lacks {error}; give the folder of a run"
+        ) from None
+    except (ValueError, IndexError, TypeError) as error:
+        raise ConfigError(f"{given.run}: {error}") from None
     print(json.dumps(result, indent=2))
     return 0 if result["steady"] else 1
 

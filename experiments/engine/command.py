@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from curious_jax import train
 from curious_jax.cli import parser as options
@@ -19,6 +19,7 @@ from curious_jax.run import folder as runfolder
 from experiments.engine import cells, grid, plan, runner
 from experiments.engine.cells import CellState, Row
 from experiments.engine.grid import Cell, Condition
+from experiments.engine.options import OneLineParser, whole
 from experiments.engine.plan import Planned
 from experiments.engine.runner import CellResult, Effort
 from experiments.engine.watch import Watch
@@ -60,14 +61,6 @@ class Request:
     ray: tuple[int, float, str | None] | None  # cores and GPUs per cell, address; None: cells run on this machine
     retry_diverged: bool
     report_only: bool
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """An argument parser whose errors are ConfigErrors."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise ConfigError, which programs answer with one line."""
-        raise ConfigError(message.removeprefix("argument ") + "; see --help")
 
 
 def parser(experiment: Experiment) -> OneLineParser:
@@ -139,11 +132,11 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
     request = Request(
         conditions=experiment.conditions(own, settings),
         seeds=grid.parse_seeds(own.seeds),
-        group=_whole("--group", own.group or ("10" if world == "point" else "1"), 1),
+        group=whole("--group", own.group or ("10" if world == "point" else "1"), 1),
         out=Path(own.out if own.out is not None else f"runs/{experiment.name}-{world}"),
         shard=grid.parse_shard(own.shard),
-        effort=Effort(_whole("--retries", own.retries, 0), own.keep_states),
-        jobs=_whole("--jobs", own.jobs, 1),
+        effort=Effort(whole("--retries", own.retries, 0), own.keep_states),
+        jobs=whole("--jobs", own.jobs, 1),
         devices=[device.strip() for device in own.devices.split(",") if device.strip()],
         ray=_ray(own),
         retry_diverged=own.retry_diverged,
@@ -169,13 +162,6 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
     return {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
 
 
-def _whole(name: str, text: str, least: int) -> int:
-    value = options.convert(name, text, int)
-    if value < least:
-        raise ConfigError(f"{name} {text}: must be a whole number of {least} or more")
-    return value
-
-
 def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
     """What is asked of Ray; None when it is not asked for."""
     if own.engine not in ENGINES:
@@ -185,7 +171,7 @@ def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
     from experiments.engine import ray_engine
 
     ray_engine.load()
-    return _whole("--cpus", own.cpus, 1), options.convert("--gpus", own.gpus, float), own.ray_address
+    return whole("--cpus", own.cpus, 1), options.convert("--gpus", own.gpus, float), own.ray_address
 
 
 def prepare(request: Request) -> list[Cell]:

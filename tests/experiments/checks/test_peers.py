@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 
 import pytest
 
@@ -35,6 +36,59 @@ def test_no_time_to_the_target_when_the_median_seed_missed_it():
     missed = row(status="not_reached", train_s=1.0)
     result = peers.compare([row()] * 3, [missed, missed, row(train_s=50.0)])
     assert result["train_s"]["theirs"] is None and result["train_s"]["times_fewer"] is None
+
+
+STAND_IN = """#!{python}
+import json, pathlib, sys, time
+if "curious_jax.evaluate" in sys.argv:
+    print(json.dumps({{"episodes": 100}})); sys.exit()
+run = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+run.mkdir()
+row = {{"episodes": 8, "env_steps": 400, "updates": 2, "wall_s": 1.0, "eval/success": 0.25}}
+(run / "metrics.jsonl").write_text(json.dumps(row) + chr(10))
+time.sleep(0.3)
+figures = dict(status="completed", train_s=2.0, compile_s=1.0, env_steps=400, mean_success=0.25)
+(run / "summary.json").write_text(json.dumps(figures))
+sys.exit({status})
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """stand_in(status): a training that takes no time and ends so."""
+
+    def install(status):
+        path = tmp_path / "python"
+        path.write_text(STAND_IN.format(python=sys.executable, status=status))
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+        monkeypatch.setattr(peers, "PROGRESS_S", 0.1)
+
+    return install
+
+
+def test_progress_is_shown(stand_in, tmp_path, capsys):
+    stand_in(0)
+    assert peers.ours(3, 0.95, [], tmp_path)["judged"] == {"episodes": 100}
+    assert "ours, seed 3: 400 steps, success 0.25\n" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not HAS_PEER, reason="stable-baselines3 and gymnasium-robotics are not installed")
+def test_a_training_that_fails_is_one_line(stand_in, capsys):
+    stand_in(2)
+    assert peers.main([]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "error: ours, seed 0: the training ended with exit status 2"
+
+
+def test_missing_packages_and_bad_options_are_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(peers, "NEEDS", ("no_such_package",))
+    assert peers.main([]) == 2
+    assert (
+        capsys.readouterr().err
+        == 'error: no_such_package: is not installed; pip install "curious_jax[peers,official]"\n'
+    )
+    assert peers.main(["--steps", "x"]) == 2
+    assert capsys.readouterr().err == "error: --steps: invalid int value: 'x'; see --help\n"
 
 
 @pytest.mark.skipif(not HAS_PEER, reason="stable-baselines3 and gymnasium-robotics are not installed")

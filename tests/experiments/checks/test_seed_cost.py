@@ -20,6 +20,13 @@ def test_ten_seeds_compile_once():
     assert traces[10] == traces[1] == 2  # training and evaluation, once each
 
 
+def test_its_help_is_its_own(capsys):
+    with pytest.raises(SystemExit):
+        seed_cost.main(["--help"])
+    text = capsys.readouterr().out
+    assert text.startswith("usage: python -m experiments.checks.seed_cost") and "seeds side by side" in text
+
+
 @pytest.mark.slow
 def test_ten_seeds_cost_ten_times_one():
     """A loose bound for a machine that does other things, too; the measured figure is in experiments/README.md."""

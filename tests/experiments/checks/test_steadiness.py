@@ -45,6 +45,21 @@ def test_a_short_run_is_refused(tmp_path, capsys):
     assert "no evaluation near 200,000 episodes; the run has 110,000" in capsys.readouterr().err
 
 
+def test_what_is_no_run_is_one_line(tmp_path, capsys):
+    for argv, line in (
+        ([], "error: the following arguments are required: RUN; see --help\n"),
+        ([str(tmp_path)], f"error: {tmp_path}/config.json: No such file or directory; give the folder of a run\n"),
+        ([str(tmp_path), "--early", "x"], "error: --early: invalid int value: 'x'; see --help\n"),
+    ):
+        assert steadiness.main(argv) == 2
+        assert capsys.readouterr().err == line
+    for name, text in (("config.json", "{}"), ("metrics.jsonl", "{}\n"), ("metrics.jsonl", "5\n")):
+        write_run(tmp_path)
+        (tmp_path / name).write_text(text)
+        assert steadiness.main([str(tmp_path)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_run_is_made_and_watched(small, tmp_path, capsys):
     run = tmp_path / "run"
     assert steadiness.train(run, small, every=0.02) == 0

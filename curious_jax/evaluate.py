@@ -19,6 +19,7 @@ from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
 from curious_jax.run import trained
+from curious_jax.show import stats
 
 if TYPE_CHECKING:
     from curious_jax.run import policies
@@ -113,7 +114,7 @@ def measure(
         **about,
         "mean_success": found.mean,
         "success": found.rate,
-        "interval": found.intervals,
+        "interval": {name: stats.wilson(found.successes[name], n) for name, n in found.episodes.items()},
         "successes": found.successes,
         "episodes": found.episodes,
     }

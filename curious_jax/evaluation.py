@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import binomtest
 
 from curious_jax.config import TrainConfig
 from curious_jax.learner import devices, perturbation, rollout, trainer
@@ -40,17 +39,6 @@ class Result:
     def mean(self) -> float:
         """Mean of the modules' rates."""
         return float(np.mean(list(self.rate.values())))
-
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """95 % Wilson interval per module."""
-        return {name: wilson(self.successes[name], self.episodes[name]) for name in self.successes}
-
-
-def wilson(successes: int, episodes: int) -> tuple[float, float]:
-    """95 % Wilson score interval of a success rate."""
-    interval = binomtest(successes, episodes).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def evaluation_key(seed: int, episodes: int, stream: int = EVALUATION_STREAM) -> jax.Array:

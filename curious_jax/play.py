@@ -1,4 +1,4 @@
-"""python -m curious_jax.play RUN: watch a run's policy, as a video or in MuJoCo's viewer.
+"""python -m curious_jax.play RUN: shows a run's policy, as a video or in MuJoCo's viewer.
 
     python -m curious_jax.play runs/some-run --video out.mp4
     python -m curious_jax.play pretrained/four-modules --modules stack --episodes 9 --video stack.gif
@@ -9,6 +9,7 @@ Works without a screen. Episodes are as --seed draws them; none is picked.
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,22 @@ import numpy as np
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
-from curious_jax.run import trained
+from curious_jax.run import files, trained
 from curious_jax.show import video
+from curious_jax.show.stats import printable
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
 
 
 def parser() -> options.Parser:
-    """The command line."""
+    """Makes the command line."""
     result = options.Parser(
         "play", "Shows a run's policy: a video, or MuJoCo's viewer.", usage="RUN [OPTION VALUE ...]"
     )
     add = result.add_argument
     trained.add_options(result)
-    add("--video", type=options.path, metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 in RUN]")
+    add("--video", type=options.path, metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 "
+        "in RUN; NAME-video.mp4 in the current folder where RUN holds no checkpoint, as pretrained/NAME]")  # fmt: skip
     add("--viewer", action="store_true", help="open MuJoCo's viewer instead (needs a screen)")
     add("--modules", default="all", metavar="A,B,...", help="modules to show [default: all that can be achieved]")
     add("--module", dest="modules", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # its earlier name
@@ -53,7 +56,7 @@ def _play(given: dict[str, Any]) -> int:
     if given["viewer"] and given["video"] is not None:
         raise ConfigError("--viewer: makes no video; leave one of --viewer and --video out")
     export, index = trained.find(given)
-    path = None if given["viewer"] else video.check(given["video"] or f"{given['run']}/video.mp4")
+    path = None if given["viewer"] else video.check(given["video"] or str(files.place(Path(given["run"]), "video.mp4")))
     size = _size(given["size"] or ("320x240" if path and path.suffix.lower() == ".gif" else "640x480"))
     _check_drawing(export.config.world, given)
 
@@ -77,7 +80,7 @@ def _play(given: dict[str, Any]) -> int:
 
 
 def _size(text: str) -> tuple[int, int]:
-    """Width and height in pixels from WxH."""
+    """Returns width and height in pixels from WxH."""
     parts = text.lower().split("x")
     if len(parts) != 2 or not all(p.isdecimal() and SIDES[0] <= int(p) <= SIDES[1] for p in parts):
         raise ConfigError(f"--size {text}: must be WIDTHxHEIGHT, each from {SIDES[0]} to {SIDES[1]}, such as 640x480")
@@ -96,7 +99,7 @@ def _check_drawing(world: str, given: dict[str, Any]) -> None:
 
 
 def _modules(names: str, table: Any) -> list[int]:
-    """Indices of the modules asked for."""
+    """Returns the indices of the modules asked for."""
     if names == "all":
         return [int(i) for i in np.flatnonzero(table.achievable)]
     asked = options.convert("--modules", names, tuple[str, ...])
@@ -109,11 +112,11 @@ def _modules(names: str, table: Any) -> list[int]:
 
 
 def _verdict(names: tuple[str, ...], recording: Any) -> str:
-    """solved at the last step: reach 2 of 2, push 1 of 2."""
+    """Says, for example: solved at the last step: reach 2 of 2, push 1 of 2."""
     parts = []
     for module in dict.fromkeys(recording.module.tolist()):
         solved = recording.solved[-1, recording.module == module]
-        parts.append(f"{names[module] if module >= 0 else 'all at once'} {solved.sum()} of {solved.size}")
+        parts.append(f"{printable(names[module]) if module >= 0 else 'all at once'} {solved.sum()} of {solved.size}")
     return "solved at the last step: " + ", ".join(parts)
 
 
@@ -129,15 +132,16 @@ def _show(env: Any, recording: Any, looks: str) -> None:
 
 def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:
     """Draws the recording into a video file and shows how far it is."""
+    from rich.console import Console
     from rich.progress import track
 
     from envs.pictures import door
 
     renderer = door.renderer(env, *size, looks)
     try:
-        with video.writer(path) as file:
+        with video.Writer(path) as file:
             pages = video.frames(renderer, env.modules, recording, tiles, door.Goal)
-            for page in track(pages, description="drawing", total=video.count(recording, tiles)):
+            for page in track(pages, "drawing", video.count(recording, tiles), console=Console(emoji=False)):
                 file.append(page)
     finally:
         renderer.close()

@@ -13,13 +13,19 @@ from curious_jax.cli import parser as options
 from curious_jax.config import option_name
 
 _TABLE = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)
-_LINK = re.compile(r"(?<=\]\()(\.\./[^)\s#]+)")
+_LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)\s#]+)(#[^)\s]*)?\)")
 _PRESETS = tuple(configs.PRESET_SETTINGS)
 
 
+def on_config(config: Any) -> Any:
+    """Takes the repository's address, when mkdocs.yml has one, for the button at the top of each page."""
+    config.repo_url = config.extra["repository"] or None
+    return config
+
+
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """MkDocs' hook: the page's text as it is to be rendered."""
-    return repository_links(with_tables(markdown), page.file.src_uri, config.repo_url)
+    """Returns the page's text as it is to be rendered; MkDocs calls it."""
+    return repository_links(with_tables(markdown), page.file.src_uri, config.extra["repository"])
 
 
 def with_tables(markdown: str) -> str:
@@ -32,17 +38,21 @@ def with_tables(markdown: str) -> str:
 
 
 def repository_links(markdown: str, page: str, repository: str) -> str:
-    """Sends relative links that leave docs/ to the repository, so that they work on the site as on GitHub.
+    """Sends relative links that leave docs/ to the repository, so that they work on the site as in a clone.
 
     Args:
       page: the page's path within docs/, with forward slashes.
-      repository: the address of the repository.
+      repository: the address of the repository; while it is empty, a link becomes its text and the file's path.
     """
 
     def absolute(match: re.Match[str]) -> str:
-        path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), match[1]))
-        inside = path.startswith("docs/")
-        return match[1] if inside else f"{repository.rstrip('/')}/blob/main/{path}"
+        text, target, anchor = match[1], match[2], match[3] or ""
+        path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
+        if path.startswith("docs/"):
+            return match[0]
+        if repository:
+            return f"[{text}]({repository.rstrip('/')}/blob/main/{path}{anchor})"
+        return f"`{path}`" if text.strip("`") in path else f"{text} (`{path}`)"
 
     return _LINK.sub(absolute, markdown)
 

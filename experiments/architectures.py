@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.show.curves import series
+from curious_jax.show.stats import series
 from experiments import probe
 from experiments.analysis import figures
 from experiments.analysis import summary as report

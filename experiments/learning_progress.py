@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax.show.curves import module_names
+from curious_jax.show.stats import module_names
 from experiments import probe
 from experiments.analysis import figures, statistics
 from experiments.analysis import summary as report

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.show.curves import module_names, series
+from curious_jax.show.stats import module_names, series
 from experiments import probe
 from experiments.analysis import figures
 from experiments.analysis import summary as report

@@ -23,7 +23,8 @@ SIZES = ("small", "reach", "full")  # small: seconds, for tests; reach: the quic
 SIZE_VARIABLE = "CURIOUS_NOTEBOOK_SIZE"
 CELL_TIMEOUT = 3600  # seconds
 # Every file that names the repository's address.
-ADDRESSED = (*(f"notebooks/{name}.ipynb" for name in NAMES), "notebooks/README.md", "mkdocs.yml")
+ADDRESSED = (*(f"notebooks/{name}.ipynb" for name in NAMES), "notebooks/README.md")
+SITE = "mkdocs.yml"  # where it is one variable, empty until there is an address
 _OWNER = re.compile(r"(?<=github\.com/)[\w-]+(?=/curious_jax\b)|(?<=colab\.research\.google\.com/github/)[\w-]+")
 
 
@@ -56,6 +57,8 @@ def owners() -> set[str]:
 
 def set_owner(owner: str) -> None:
     """Writes the account into every address."""
+    address = f'\\1"https://github.com/{owner}/curious_jax"'
+    (ROOT / SITE).write_text(re.sub(r"^(  repository: ).*", address, (ROOT / SITE).read_text(), flags=re.MULTILINE))
     for file in ADDRESSED:
         path = ROOT / file
         path.write_text(_OWNER.sub(owner, path.read_text()))

@@ -86,6 +86,12 @@ def test_relative_links_out_of_docs_go_to_the_repository():
     )
 
 
+def test_without_an_address_links_out_of_docs_become_names_of_files():
+    hooks = load_hooks()
+    text = "[a](../README.md#x) [quickstart](../notebooks/quickstart.ipynb) [c](faq.md)"
+    assert hooks.repository_links(text, "index.md", "") == "a (`README.md`) `notebooks/quickstart.ipynb` [c](faq.md)"
+
+
 # Settings: made from the program.
 
 

@@ -42,19 +42,10 @@ def made():
 # Figures
 
 
-@pytest.mark.parametrize(
-    ("successes", "episodes", "low", "high"),
-    [(8, 10, 0.4902, 0.9433), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (95, 100, 0.8882, 0.9785)],
-)
-def test_wilson_interval(successes, episodes, low, high):
-    assert evaluation.wilson(successes, episodes) == pytest.approx((low, high), abs=1e-4)
-
-
-def test_rates_mean_and_intervals():
+def test_rates_and_mean():
     result = evaluation.Result({"reach": 8, "push": 0}, {"reach": 10, "push": 20})
     assert result.rate == {"reach": 0.8, "push": 0.0}
     assert result.mean == pytest.approx(0.4)  # of the modules, whatever their episodes
-    assert result.intervals["reach"] == evaluation.wilson(8, 10)
 
 
 def test_keys_are_a_function_of_seed_and_episodes():

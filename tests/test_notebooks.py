@@ -151,13 +151,13 @@ def test_the_installation_does_nothing_where_all_is_there(monkeypatch, tmp_path)
 
 def test_one_account_in_every_address(monkeypatch, tmp_path):
     assert len(prepare.owners()) == 1
-    for file in prepare.ADDRESSED:
+    for file in (*prepare.ADDRESSED, prepare.SITE):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
     monkeypatch.setattr(prepare, "ROOT", tmp_path)
     prepare.set_owner("some-body")
     assert prepare.owners() == {"some-body"}
-    for file in prepare.ADDRESSED:
+    for file in (*prepare.ADDRESSED, prepare.SITE):
         assert "some-body" in (tmp_path / file).read_text()
         assert "OWNER/" not in (tmp_path / file).read_text()
 

@@ -10,6 +10,7 @@ import numpy as np
 from curious_jax import evaluation
 from curious_jax.errors import ConfigError
 from curious_jax.learner import rollout, trainer
+from curious_jax.show import stats
 from curious_jax.types import FLAT
 
 OFFICIAL_ENVS = 8  # side by side, so that the policy is called once for all of them
@@ -72,7 +73,7 @@ def figures(successes: int, episodes: int) -> dict[str, Any]:
     """Rate and 95 % Wilson interval."""
     return {
         "success": successes / episodes,
-        "interval": evaluation.wilson(successes, episodes),
+        "interval": stats.wilson(successes, episodes),
         "successes": successes,
     }
 

@@ -1,81 +1,81 @@
-"""The curves of a run: curves.png, as the paper draws a single run, and a small plot for the terminal.
+"""Draws the curves of a run: curves.png with the paper's four panels, and a small plot for the terminal.
 
-`python -m curious_jax.show.curves RUN` draws curves.png anew from metrics.jsonl and shows the small plot.
+The palette of everything that is drawn per module stands here. Importing this module loads neither JAX nor flax.
 """
 
-import os
-import sys
-from collections.abc import Sequence
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from curious_jax import evaluation
-from curious_jax.cli import program
-from curious_jax.errors import ConfigError
-from curious_jax.run import folder as runfolder
+from curious_jax.show.stats import Row, module_names, printable, series, wilson
 
 PANELS = (
     ("eval/success", "success rate", (-0.03, 1.03)),
-    ("competence", "competence $C$", (-0.03, 1.03)),
-    ("learning_progress", "absolute learning progress $|LP|$", (0.0, None)),
-    ("p_module", "probability of choice $p_{LP}$", (0.0, None)),
+    ("competence", "competence C", (-0.03, 1.03)),
+    ("learning_progress", "absolute learning progress |LP|", (0.0, None)),
+    ("p_module", "probability of choice p_LP", (0.0, None)),
 )
 # Okabe and Ito's palette without its yellow, told apart in grey by line style and marker too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = "osD^vPX*<>"
-Row = dict[str, Any]
+PLAIN_MARKS = "●■◆▲▼○□◇△▽"  # of the small plot
 
 
-def module_names(rows: Sequence[Row]) -> list[str]:
-    """The modules of metrics rows, in their order."""
-    return [key.removeprefix("p_module/") for key in (rows[0] if rows else {}) if key.startswith("p_module/")]
+def colour(index: int) -> str:
+    """Returns a module's colour as #rrggbb."""
+    return COLOURS[index % len(COLOURS)]
 
 
-def series(rows: Sequence[Row], key: str) -> tuple[np.ndarray, np.ndarray]:
-    """(episodes [P], values [P, S]) of one key; NaN where a seed has no value there."""
-    seeds = sorted({row.get("seed", 0) for row in rows})
-    episodes = sorted({row["episodes"] for row in rows})
-    values = np.full((len(episodes), len(seeds)), np.nan)
-    for row in rows:
-        value = row.get(key)
-        if value is not None:
-            values[episodes.index(row["episodes"]), seeds.index(row.get("seed", 0))] = value
-    return np.array(episodes), values
+def rgb(index: int) -> tuple[int, int, int]:
+    """Returns a module's colour as red, green, blue in [0, 255]."""
+    red, green, blue = bytes.fromhex(colour(index)[1:])
+    return red, green, blue
 
 
-def draw(rows: Sequence[Row], path: str | Path, title: str = "") -> None:
-    """Writes curves.png: success, competence, |LP| and p_LP per module against training episodes.
+@contextlib.contextmanager
+def own_style() -> Iterator[None]:
+    """Sets matplotlib's defaults, whatever the user's matplotlibrc says: usetex, say, needs LaTeX.
+
+    Every text is taken as it is: a module's name may hold a dollar sign.
+    """
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", {"text.usetex": False, "text.parse_math": False}]):
+        yield
+
+
+def png(rows: Sequence[Row], title: str = "") -> bytes:
+    """Draws curves.png: success, competence, |LP| and p_LP per module against training episodes.
 
     Bands: one seed, the 95 % Wilson interval of the success rate; several seeds, mean ± standard error.
-    The file is replaced whole.
     """
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    figure = Figure(figsize=(11, 7.5), layout="constrained")
-    axes = figure.subplots(2, 2, sharex=True)
-    names = module_names(rows)
-    for ax, (key, label, limits) in zip(axes.flat, PANELS, strict=True):
-        for index, name in enumerate(names):
-            _draw_line(ax, rows, key, name, index)
-        ax.set_ylabel(label)
-        ax.set_ylim(*limits)
-        ax.grid(alpha=0.3, linewidth=0.5)
-        ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes[-1]:
-        ax.set_xlabel("training episodes")
-        ax.set_xlim(left=0)
-    handles, labels = axes[0, 1].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
-    figure.suptitle(title, fontsize=10)
-    scratch = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    figure.savefig(scratch, dpi=130)
-    os.replace(scratch, path)
+    with own_style():
+        figure = Figure(figsize=(11, 7.5), layout="constrained")
+        axes = figure.subplots(2, 2, sharex=True)
+        for ax, (key, label, limits) in zip(axes.flat, PANELS, strict=True):
+            for index, name in enumerate(module_names(rows)):
+                _draw_line(ax, line(rows, key, name), name, index)
+            ax.set_ylabel(label)
+            ax.set_ylim(*limits)
+            ax.grid(alpha=0.3, linewidth=0.5)
+            ax.spines[["top", "right"]].set_visible(False)
+        for ax in axes[-1]:
+            ax.set_xlabel("training episodes")
+            ax.set_xlim(left=0)
+        handles, labels = axes[0, 1].get_legend_handles_labels()
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
+        figure.suptitle(title, fontsize=10)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=130)
+    return picture.getvalue()
 
 
 @dataclass(frozen=True)
@@ -84,35 +84,53 @@ class Line:
 
     episodes: np.ndarray  # [P]
     mean: np.ndarray  # [P]
-    low: np.ndarray | None
-    high: np.ndarray | None
+    low: np.ndarray | None  # [P]
+    high: np.ndarray | None  # [P]
 
 
 def line(rows: Sequence[Row], key: str, name: str) -> Line | None:
-    """A module's curve of one panel's key; None when it has no values (distractors are not evaluated)."""
+    """Returns a module's curve of one panel's key; None when it has no values (distractors are not evaluated)."""
     episodes, values = series(rows, f"{key}/{name}")
-    if np.isnan(values).all():
+    seen = ~np.isnan(values).all(axis=1)
+    if not seen.any():
         return None
     if key == "learning_progress":
         values = np.abs(values)
+    mean = np.nanmean(values[seen], axis=1)
+    low = high = None
+    if values.shape[1] > 1:
+        low, high = _standard_error(values[seen], mean)
+    elif key == "eval/success":
+        low, high = _wilson(mean, series(rows, f"eval/n/{name}")[1][seen, 0])
+    return Line(episodes[seen], mean, low, high)
+
+
+def _standard_error(values: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the edges of mean ± standard error over the seeds of values [P, S]."""
     seeds = (~np.isnan(values)).sum(axis=1)
-    seen = seeds > 0
-    episodes, values, seeds = episodes[seen], values[seen], seeds[seen]
-    mean = np.nanmean(values, axis=1)
-    return Line(episodes, mean, *_band(rows, key, name, values, mean, seeds, seen))
+    deviation = np.nanstd(values, axis=1, ddof=1) if (seeds > 1).all() else np.nanstd(values, axis=1)
+    error = deviation / np.sqrt(seeds)
+    return mean - error, mean + error
 
 
-def _draw_line(ax: Any, rows: Sequence[Row], key: str, name: str, index: int) -> None:
-    found = line(rows, key, name)
+def _wilson(rates: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the edges of each rate's 95 % Wilson interval; NaN where the number of episodes is not known."""
+    edges = np.full((2, len(rates)), np.nan)
+    for at, (rate, n) in enumerate(zip(rates, episodes, strict=True)):
+        if n >= 1:
+            edges[:, at] = wilson(round(min(max(rate, 0.0), 1.0) * n), int(n))
+    return edges[0], edges[1]
+
+
+def _draw_line(ax: Any, found: Line | None, name: str, index: int) -> None:
     if found is None:
         return
-    colour, style = COLOURS[index % len(COLOURS)], STYLES[index % len(STYLES)]
     every = max(1, len(found.episodes) // 12)
     ax.plot(
         found.episodes,
         found.mean,
-        color=colour,
-        linestyle=style,
+        color=colour(index),
+        linestyle=STYLES[index % len(STYLES)],
         linewidth=1.6,
         marker=MARKERS[index % len(MARKERS)],
         markersize=4,
@@ -120,77 +138,31 @@ def _draw_line(ax: Any, rows: Sequence[Row], key: str, name: str, index: int) ->
         label=name,
     )
     if found.low is not None:
-        ax.fill_between(found.episodes, found.low, found.high, color=colour, alpha=0.15, linewidth=0)
-
-
-def _band(rows: Sequence[Row], key: str, name: str, values: np.ndarray, mean: np.ndarray, seeds: np.ndarray,
-          seen: np.ndarray) -> tuple[Any, Any]:  # fmt: skip
-    """The band around a line, or (None, None)."""
-    if values.shape[1] > 1:
-        deviation = np.nanstd(values, axis=1, ddof=1) if (seeds > 1).all() else np.nanstd(values, axis=1)
-        error = deviation / np.sqrt(seeds)
-        return mean - error, mean + error
-    if key != "eval/success":
-        return None, None
-    _, n = series(rows, f"eval/n/{name}")
-    n = n[seen, 0]
-    bounds = [evaluation.wilson(round(rate * count), int(count)) for rate, count in zip(mean, n, strict=True)]
-    return np.array([b[0] for b in bounds]), np.array([b[1] for b in bounds])
+        ax.fill_between(found.episodes, found.low, found.high, color=colour(index), alpha=0.15, linewidth=0)
 
 
 def small_plot(rows: Sequence[Row], width: int = 64, height: int = 10) -> str:
-    """Success per module against episodes in plain characters; the letters are the modules' marks."""
+    """Draws success per module against episodes in characters, each module by its own mark."""
     names = [name for name in module_names(rows) if any(f"eval/success/{name}" in row for row in rows)]
     if not names:
         return ""
     grid = [[" "] * width for _ in range(height)]
     last = max(row["episodes"] for row in rows)
-    marks = "●■◆▲▼○□◇△▽"
-    for index, name in reversed(list(enumerate(names))):
-        episodes, values = series(rows, f"eval/success/{name}")
-        mean = np.nanmean(values, axis=1)
-        columns = np.arange(width)
-        at = (columns + 1) * last / width
-        for column, rate in zip(columns, np.interp(at, episodes, mean, left=np.nan), strict=True):
+    marks = [PLAIN_MARKS[index % len(PLAIN_MARKS)] for index in range(len(names))]
+    at = (np.arange(width) + 1) * last / width
+    for mark, name in reversed(list(zip(marks, names, strict=True))):
+        found = line(rows, "eval/success", name)
+        if found is None:
+            continue
+        for column, rate in enumerate(np.interp(at, found.episodes, found.mean, left=np.nan)):
             if np.isfinite(rate):
-                grid[height - 1 - round(float(rate) * (height - 1))][column] = marks[index % len(marks)]
+                grid[height - 1 - round(float(rate) * (height - 1))][column] = mark
     labels = ["1.0 ┤"] + ["    │"] * (height - 2) + ["0.0 ┤"]
     labels[(height - 1) // 2] = "0.5 ┤"
     lines = [label + "".join(cells).rstrip() for label, cells in zip(labels, grid, strict=True)]
     lines.append("    └" + "─" * width)
     lines.append(f"     0{'training episodes':^{width - 2 - len(f'{last:,}')}} {last:,}")
-    lines.append("     success: " + "   ".join(f"{marks[i % len(marks)]} {name}" for i, name in enumerate(names)))
+    lines.append(
+        "     success: " + "   ".join(f"{mark} {printable(name)}" for mark, name in zip(marks, names, strict=True))
+    )
     return "\n".join(lines)
-
-
-def rows_of(folder: Path) -> list[Row]:
-    """The metrics rows of a run folder, one at least.
-
-    Raises:
-      ConfigError: when it is no run's, or has no evaluation yet.
-    """
-    if not os.path.isfile(folder / runfolder.METRICS):
-        raise ConfigError(f"{folder}: is not the folder of a run (no {runfolder.METRICS} in it)")
-    rows = runfolder.read_rows(folder)
-    if not rows:
-        raise ConfigError(f"{folder}: has no evaluation yet; wait for the first")
-    return rows
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Draws curves.png of a run folder anew."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
-    return program.run(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str]) -> int:
-    folder = Path(program.only_run("curves", arguments))
-    rows = rows_of(folder)
-    draw(rows, folder / runfolder.CURVES, title=folder.name)
-    print(small_plot(rows))
-    print(f"curves: {folder / runfolder.CURVES}")
-    return program.DONE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,8 @@
-"""Episodes of a frozen policy kept whole, state by state, to be looked at."""
+"""Keeps episodes of a frozen policy whole, state by state, to be looked at.
+
+Its loop is not rollout.collect: pictures need every state and the goal at every step, of which a training cycle keeps
+neither, and no exploration.
+"""
 
 import dataclasses
 from typing import Any
@@ -14,25 +18,25 @@ from curious_jax.types import FLAT
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """Episodes side by side, on the host."""
+    """Holds episodes side by side, on the host."""
 
     states: Any  # the environment's state, each leaf [T+1, E, ...]
-    goal: np.ndarray  # [T+1, E, G], as it stands at that moment
+    goal: np.ndarray  # [T+1, E, G], as it stands at each step
     solved: np.ndarray  # [T+1, E] bool
     module: np.ndarray  # [E] int32, FLAT for the flat goal
 
     @property
     def length(self) -> int:
-        """T + 1."""
+        """Returns T + 1."""
         return self.solved.shape[0]
 
     def state(self, time: int, episode: int) -> Any:
-        """The environment's state at one moment of one episode."""
+        """Returns the environment's state at one step of one episode."""
         return jax.tree.map(lambda leaf: leaf[time, episode], self.states)
 
 
 def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:
-    """One episode per entry of module [E], without exploration, from fresh starts and goals."""
+    """Plays one episode per entry of module [E], without exploration, from fresh starts and goals."""
     module = jnp.asarray(module, jnp.int32)
     if loaded.config.algorithm == "her":
         module = jnp.full_like(module, FLAT)
@@ -44,7 +48,7 @@ def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:
 
 
 def _episodes(run: trainer.Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:
-    """(states, goal, solved), each with leading axes [T+1, E]."""
+    """Returns (states, goal, solved), each with leading axes [T+1, E]."""
     key_reset, key_goal = jax.random.split(key)
     env, modules, count = run.env, run.env.modules, module.shape[0]
     act = trainer.acting(run, policy)
@@ -67,5 +71,5 @@ def _episodes(run: trainer.Setup, policy: Any, offset: Any, key: Any, module: An
 
 
 def _drawable(state: Any) -> Any:
-    """The state without its random keys, which NumPy cannot hold."""
+    """Returns the state without its random keys, which NumPy cannot hold."""
     return state.replace(key=jnp.zeros(state.obs.shape[:-1])) if hasattr(state, "key") else state

@@ -31,13 +31,14 @@ class Recorder:
         wandb: str | None = None,
     ):
         name = title(config, env)
-        self.view = terminal.TerminalView(name, config.schedule.cycles * config.schedule.num_envs)
         done = None if earlier is None else earlier[-1]["episodes"] if earlier else 0
+        total = config.schedule.cycles * config.schedule.num_envs
+        self.view = terminal.TerminalView(name, total, config.target_success, done or 0)
         optional = sinks.optional(folder.path, config, self.view.note, done, wandb)
-        self.view.begin_at(done or 0)
+        drawn = sinks.Curves(folder.path / runfolder.CURVES, name, earlier=earlier or ())
         self._sinks: list[sinks.Sink] = [
             sinks.JsonLines(folder),
-            sinks.Curves(folder.path / runfolder.CURVES, name, earlier=earlier or ()),
+            sinks.Optional(runfolder.CURVES, drawn, self.view.note),
             *optional,
             self.view,
         ]
@@ -72,6 +73,7 @@ class Recorder:
 
     def between(self, moment: fit.Moment, status: str) -> bool:
         """fit's other callback: saves when it is time, at the end and on a signal; True ends the run."""
+        self.view.cycle(moment.progress.cycles * self._config.schedule.num_envs)
         stop = self._signals.requested
         try:
             if status == "diverged":

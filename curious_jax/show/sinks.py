@@ -1,7 +1,7 @@
-"""Where the rows of metrics go: the terminal, metrics.jsonl, curves.png, and what is optional: TensorBoard and
-report.html when what they need is installed, Weights & Biases when it is asked for.
+"""Takes the rows of metrics where they go: metrics.jsonl, curves.png, and what a run can do without.
 
-A row is a flat dict of the keys in DESIGN's metrics.jsonl, one per evaluation and seed.
+TensorBoard and report.html are written when what they need is installed, Weights & Biases when it is asked for. A row
+is a flat dict, one per evaluation and seed.
 """
 
 import importlib.util
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from curious_jax import config as configs
-from curious_jax import report
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
+from curious_jax.run import files
 from curious_jax.run import folder as runfolder
-from curious_jax.show import curves
+from curious_jax.show import curves, page
+from curious_jax.show.stats import Row
 
-Row = dict[str, Any]
 TENSORBOARD, WANDB = "tensorboard", "wandb"  # folders inside the run's
 COUNTERS = ("seed", "episodes", "wall_s")  # not curves of their own in TensorBoard
 
 
 class Sink(Protocol):
-    """Something that takes each evaluation's rows (one per seed)."""
+    """Takes each evaluation's rows (one per seed)."""
 
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Takes one evaluation."""
@@ -37,7 +37,7 @@ class Sink(Protocol):
 
 
 class JsonLines:
-    """metrics.jsonl: a line per row, flushed at once."""
+    """Writes metrics.jsonl: a line per row, flushed at once."""
 
     def __init__(self, folder: runfolder.RunFolder):
         self._folder = folder
@@ -52,12 +52,12 @@ class JsonLines:
 
 
 class Curves:
-    """curves.png, drawn anew as often as keeps drawing under about 2 % of the run, and at the end."""
+    """Draws curves.png as often as keeps drawing under about 2 % of the run, and at the end."""
 
     def __init__(self, path: Path, title: str, share: float = 0.02, earlier: Sequence[Row] = ()):
         self._path, self._title, self._share = path, title, share
         self._rows = list(earlier)  # of the run before it was resumed
-        self._stale = False
+        self._stale = bool(earlier)  # a killed run may not have drawn its last rows
         self._next = 0.0
 
     def evaluation(self, rows: Sequence[Row]) -> None:
@@ -69,18 +69,18 @@ class Curves:
 
     def _draw(self) -> None:
         start = time.monotonic()
-        curves.draw(self._rows, self._path, self._title)
+        files.write(self._path, curves.png(self._rows, self._title))
         end = time.monotonic()
         self._next, self._stale = end + (end - start) / self._share, False
 
     def close(self) -> None:
-        """Draws what is not drawn yet."""
+        """Draws the rows that are not drawn yet."""
         if self._stale:
             self._draw()
 
 
 class Optional:
-    """A sink that a run can do without: when it fails it is closed, the failure is said once, and the run goes on."""
+    """Wraps a sink that a run can do without: when it fails, the user is told once and the run continues without it."""
 
     def __init__(self, name: str, sink: Sink, note: Callable[[str], None]):
         self._name, self._note = name, note
@@ -101,16 +101,16 @@ class Optional:
             action(self._sink)
         except Exception as error:  # whatever another package may raise: the run is worth more
             self._sink = None
-            self._note(f"{self._name}: {said(error)}; the run goes on without it")
+            self._note(f"{self._name}: {said(error)}; the run continues without it")
 
 
 def said(error: Exception) -> str:
-    """An exception in one line."""
+    """Returns an exception in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def scalars(rows: Sequence[Row]) -> list[tuple[int, dict[str, float]]]:
-    """(episodes, {tag: value}) of each row, finite numbers only; several seeds as seed0/..., seed1/..."""
+    """Returns (episodes, {tag: value}) of each row, finite numbers only; several seeds as seed0/..., seed1/..."""
     result = []
     for row in runfolder.plain(list(rows)):
         prefix = f"seed{row['seed']}/" if "seed" in row else ""
@@ -120,19 +120,19 @@ def scalars(rows: Sequence[Row]) -> list[tuple[int, dict[str, float]]]:
 
 
 class Report:
-    """report.html, at the end of the run."""
+    """Writes report.html at the end of the run."""
 
     def __init__(self, folder: Path):
-        self._folder, self._any = folder, False
+        self._folder = folder
 
     def evaluation(self, rows: Sequence[Row]) -> None:
-        """Notes that there is something to show."""
-        self._any = True
+        """Does nothing: the page is made of metrics.jsonl, at the end."""
 
     def close(self) -> None:
-        """Writes the page."""
-        if self._any:
-            report.write(self._folder)
+        """Writes the page, unless there is nothing to show."""
+        rows = runfolder.read_rows(self._folder)
+        if rows:
+            files.write(self._folder / page.REPORT, page.build(self._folder, rows).encode())
 
 
 class TensorBoard:
@@ -151,7 +151,7 @@ class TensorBoard:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         folder.mkdir(exist_ok=True)
-        self._file = EventsWriter(str(folder / "events"))
+        self._file = EventsWriter(str(folder.resolve() / "events"))  # "s3:" at its beginning would be a protocol
         self._event = lambda episodes, tag, value: Event(
             step=episodes, wall_time=time.time(), summary=summary.scalar(tag, value)
         )
@@ -179,9 +179,9 @@ def tensorboard(folder: Path, after: int | None = None) -> TensorBoard | None:
 
 
 class WandB:
-    """Weights & Biases: the same scalars, against training episodes, and the whole config.
+    """Logs the same scalars and the whole config to Weights & Biases.
 
-    A run that goes on continues the run of the same id there, which the folder remembers by the names of wandb's files.
+    A resumed run continues the run of the same id there, which the folder remembers by the names of wandb's files.
     """
 
     def __init__(self, folder: Path, config: TrainConfig, project: str):
@@ -215,7 +215,7 @@ def check_wandb(project: str | None) -> None:
     """Refuses --wandb, before anything is written, where it cannot work.
 
     Args:
-      project: what --wandb was given; None when it was not.
+      project: the value of --wandb; None when it was not given.
     Raises:
       ConfigError: when wandb is not installed, or cannot take a project of that name.
     """
@@ -230,7 +230,7 @@ def check_wandb(project: str | None) -> None:
 def optional(
     folder: Path, config: TrainConfig, note: Callable[[str], None], after: int | None = None, project: str | None = None
 ) -> list[Sink]:
-    """The sinks that a run can do without, of those that are installed.
+    """Makes the sinks that a run can do without, of those that are installed.
 
     Args:
       note: shows a line to the user.
@@ -238,8 +238,8 @@ def optional(
       project: a Weights & Biases project, or None for none.
     """
     found: list[tuple[str, Callable[[], Sink | None]]] = [("tensorboard", lambda: tensorboard(folder, after))]
-    if report.available():
-        found.append((report.REPORT, lambda: Report(folder)))
+    if page.available():
+        found.append((page.REPORT, lambda: Report(folder)))
     if project is not None:
         found.append(("wandb", lambda: WandB(folder, config, project)))
     sinks: list[Sink] = []
@@ -247,7 +247,7 @@ def optional(
         try:
             sink = make()
         except Exception as error:
-            note(f"{name}: {said(error)}; the run goes on without it")
+            note(f"{name}: {said(error)}; the run continues without it")
         else:
             sinks += [Optional(name, sink, note)] if sink else []
     return sinks

@@ -1,48 +1,39 @@
-"""What a run shows while it learns: a live view in a terminal, plain lines elsewhere.
+"""Shows what a run does while it learns: a live picture in a terminal, plain lines elsewhere.
 
-With several seeds every figure is the mean over seeds, followed by the range.
+With several seeds every number is the mean over seeds, followed by the range.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from rich.bar import Bar
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress_bar import ProgressBar
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-BAR = 10  # characters
-BLOCKS = " ▏▎▍▌▋▊▉█"
-Row = dict[str, Any]
+from curious_jax.show.curves import colour
+from curious_jax.show.stats import Row, module_names, printable
 
-
-def bar(value: float, width: int = BAR) -> str:
-    """A horizontal bar for a value in [0, 1], to an eighth of a character."""
-    eighths = round(min(max(value, 0.0), 1.0) * width * 8) if np.isfinite(value) else 0
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (BLOCKS[rest] if rest else "")).ljust(width)
-
-
-def clock(seconds: float) -> str:
-    """75 -> 1:15, 3675 -> 1:01:15."""
-    if not np.isfinite(seconds):
-        return "–:––"
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+LINE_S = 30.0  # seconds between plain lines while nothing is evaluated
+LONGEST_NAME = 20  # characters of a module's name
+LAYOUTS = (("success", "p_LP", "competence", "LP"), ("success", "p_LP"), ("success",))  # the first that fits is shown
+KEYS = {"success": "eval/success", "p_LP": "p_module", "competence": "competence", "LP": "learning_progress"}
+BARS = ("success", "p_LP")
 
 
 def values(rows: Sequence[Row], key: str) -> np.ndarray:
-    """A key's values over the seeds, those that are there and are numbers."""
+    """Returns a key's values over the seeds, those that are there and are finite."""
     found = [row.get(key) for row in rows]
     return np.array([v for v in found if v is not None and np.isfinite(v)], dtype=float)
 
 
-def figure(rows: Sequence[Row], key: str, form: str = ".2f") -> str:
-    """A key's mean over the seeds, with the range when there are several: 0.93 [0.88 0.98]."""
+def number(rows: Sequence[Row], key: str, form: str = ".2f") -> str:
+    """Returns a key's mean over the seeds as text, with the range when there are several: 0.93 [0.88 0.98]."""
     v = values(rows, key)
     if not v.size:
         return "–"
@@ -50,83 +41,88 @@ def figure(rows: Sequence[Row], key: str, form: str = ".2f") -> str:
     return f"{text} [{v.min():{form}} {v.max():{form}}]" if len(rows) > 1 else text
 
 
-def modules_of(row: Row) -> list[str]:
-    """The modules of a metrics row, in their order."""
-    return [key.removeprefix("p_module/") for key in row if key.startswith("p_module/")]
-
-
 def speeds(rows: Sequence[Row]) -> str:
-    """2,134 env steps/s, 160 updates/s."""
+    """Returns 2,134 env steps/s, 160 updates/s."""
     steps, updates = values(rows, "perf/env_steps_per_s"), values(rows, "perf/updates_per_s")
     parts = [f"{v.mean():,.0f} {name}/s" for v, name in ((steps, "env steps"), (updates, "updates")) if v.size]
     return ", ".join(parts)
 
 
-class Clock:
-    """Episodes against wall time, for the ETA."""
-
-    def __init__(self) -> None:
-        self.started = time.monotonic()
-        self._marks: list[tuple[float, int]] = []
-
-    def mark(self, episodes: int) -> None:
-        """Notes that so many episodes are done now; the last few marks make the rate."""
-        self._marks = [*self._marks[-9:], (time.monotonic(), episodes)]
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
-
-    def remaining(self, total: int) -> float:
-        """Seconds to `total` episodes at the recent rate; NaN before the first mark."""
-        if not self._marks:
-            return float("nan")
-        (then, before), (now, done) = self._marks[0], self._marks[-1]
-        if done == before:
-            then, before = self.started, 0
-        rate = (done - before) / max(now - then, 1e-9)
-        return max(0.0, (total - done) / rate - (time.monotonic() - now)) if rate > 0 else float("nan")
-
-
 class TerminalView:
-    """Start with `open`, feed it evaluations, end with `close`. Lives on standard output."""
+    """Shows one run on standard output. Start it with `open`, feed it cycles and evaluations, end it with `close`.
 
-    def __init__(self, title: str, total_episodes: int, console: Console | None = None):
-        self._title = title
-        self._total = total_episodes
-        self._console = console or Console(highlight=False)
-        self._clock = Clock()
+    Args:
+      total_episodes: of each seed.
+      target: the mean success at which the run stops before them; None for none.
+      done: episodes of each seed that a resumed run has behind it.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        total_episodes: int,
+        target: float | None = None,
+        done: int = 0,
+        console: Console | None = None,
+        get_time: Callable[[], float] = time.monotonic,
+    ):
+        limit = "" if target is None else f"; stops at mean success {target:g}"
+        self._title, self._left = printable(title) + limit, "ETA" if target is None else "at most"
+        self._console = console or Console(highlight=False, markup=False, emoji=False)
+        # The speed is taken between cycles, so neither compilation nor what a resumed run did before counts.
+        self._progress = Progress(
+            BarColumn(bar_width=None),
+            TextColumn("{task.completed:,}/{task.total:,} episodes"),
+            TimeElapsedColumn(),
+            TextColumn(self._left),
+            TimeRemainingColumn(),
+            console=self._console,
+            speed_estimate_period=600.0,
+            get_time=get_time,
+            expand=True,
+        )
+        self._progress.add_task("", total=total_episodes, completed=done)
+        (self._task,) = self._progress.tasks
+        self._get_time = get_time
         self._rows: list[Row] = []
-        self._status = "compiling and collecting the first episodes"
+        self._notes: list[str] = []
         self._live: Live | None = None
+        self._size = self._console.size
+        self._compiling = True
+        self._last_line: float | None = None
 
     def open(self) -> None:
-        """Shows the title, and the live view in a terminal."""
-        if not self._console.is_terminal:
-            self._console.print(self._title, soft_wrap=True)
-            return
-        self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=2)
-        self._live.start()
-
-    def begin_at(self, episodes: int) -> None:
-        """So many episodes were done before: a run that goes on."""
-        if episodes:
-            self._clock.mark(episodes)
+        """Shows the title, and the live picture in a terminal."""
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._start()
+        else:
+            self._print(self._title)
+            self._print("compiling; a line follows after the first cycle")
 
     def note(self, text: str) -> None:
-        """A line of its own, above the live view."""
-        self._console.print(text, soft_wrap=True, markup=False)
+        """Prints a line of its own, above the live picture."""
+        lines = [printable(line) for line in text.splitlines()]
+        self._notes += lines
+        for line in lines:
+            self._print(line)
+
+    def cycle(self, episodes: int) -> None:
+        """Shows how many episodes of each seed are done; call it after every cycle, or every second or so."""
+        self._count(episodes)
+        if self._live is None:
+            if self._last_line is None or self._get_time() - self._last_line >= LINE_S:
+                self._line(self._done())
+        elif self._console.size != self._size:
+            self._redraw(self._live)
 
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Shows one evaluation; one row per seed."""
         self._rows = list(rows)
-        self._clock.mark(int(rows[0]["episodes"]))
-        self._status = ""
+        self._count(int(rows[0]["episodes"]))
         if self._live:
             self._live.refresh()
         else:
-            self._console.print(self.line(), soft_wrap=True, markup=False)
+            self._line(f"{self._done()}  {self._results()}")
 
     def close(self) -> None:
         """Leaves the last picture on the screen and the cursor below it."""
@@ -134,65 +130,97 @@ class TerminalView:
             self._live.stop()
             self._live = None
 
-    def line(self) -> str:
-        """The last evaluation as one plain line."""
+    def _start(self) -> None:
+        self._size = self._console.size
+        self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=2)
+        self._live.start(refresh=True)
+
+    def _redraw(self, live: Live) -> None:
+        """Clears a screen whose size has changed: terminals wrap the old picture's lines, each in its own way."""
+        live.transient = True
+        live.stop()
+        self._live = None
+        self._console.clear()
+        for line in self._notes:
+            self._print(line)
+        self._start()
+
+    def _print(self, line: str) -> None:
+        # While a live picture is shown, soft_wrap would reach that too: the terminal would wrap its long lines, rich
+        # would not count them, and copies of them would stay behind.
+        self._console.print(Text(line, overflow="fold"), soft_wrap=self._live is None)
+
+    def _line(self, text: str) -> None:
+        self._print(text)
+        self._last_line = self._get_time()
+
+    def _count(self, episodes: int) -> None:
+        self._compiling = False
+        self._progress.update(self._task.id, completed=episodes)
+
+    def _done(self) -> str:
+        """Returns 342/3,800 episodes  0:00:15 (ETA 0:02:10)."""
+        left = self._task.time_remaining
+        remaining = "" if left is None else f" ({self._left} {timedelta(seconds=int(left))})"
+        elapsed = timedelta(seconds=int(self._task.elapsed or 0))
+        return f"{int(self._task.completed):,}/{self._task.total:,} episodes  {elapsed}{remaining}"
+
+    def _results(self) -> str:
+        """Returns the last evaluation as one line."""
         rows = self._rows
-        done = int(rows[0]["episodes"])
         per_module = "  ".join(
-            f"{name} {figure(rows, f'eval/success/{name}')} (p {figure(rows, f'p_module/{name}')})"
-            for name in modules_of(rows[0])
+            f"{printable(name)} {number(rows, f'eval/success/{name}')} (p {number(rows, f'p_module/{name}')})"
+            for name in module_names(rows)
         )
-        left = clock(self._clock.remaining(self._total))
-        return (
-            f"{done:,}/{self._total:,} episodes  {clock(self._clock.elapsed)} (ETA {left})  "
-            f"success {figure(rows, 'eval/success')}: {per_module}  {speeds(rows)}"
-        )
+        return f"success {number(rows, 'eval/success')}: {per_module}  {speeds(rows)}"
 
     def _render(self) -> Group:
-        parts: list[Any] = [Text(self._title, style="bold"), self._progress()]
+        elapsed = timedelta(seconds=int(self._task.elapsed or 0))
+        waiting = Text(f"compiling … {elapsed}", style="dim")
+        parts: list[Any] = [Text(self._title, style="bold"), waiting if self._compiling else self._progress]
         if self._rows:
-            parts += [module_table(self._rows), Text(self._footer(), style="dim")]
+            parts += [module_table(self._rows, self._console), Text(footer(self._rows), style="dim")]
         return Group(*parts)
 
-    def _progress(self) -> Table:
-        done = int(self._rows[0]["episodes"]) if self._rows else 0
-        grid = Table.grid(padding=(0, 1))
-        if self._status:
-            grid.add_row(Text(f"{self._status} …", style="dim"), Text(clock(self._clock.elapsed)))
-            return grid
-        grid.add_row(
-            ProgressBar(total=self._total, completed=done, width=40),
-            Text(f"{done:,}/{self._total:,} episodes"),
-            Text(f"{clock(self._clock.elapsed)}  ETA {clock(self._clock.remaining(self._total))}", style="cyan"),
-        )
-        return grid
 
-    def _footer(self) -> str:
-        rows = self._rows
-        losses = (("critic loss", "train/critic_loss"), ("actor loss", "train/actor_loss"), ("Q", "train/q_mean"))
-        first = [f"mean success {figure(rows, 'eval/success')}", speeds(rows)]
-        second = [f"{name} {figure(rows, key, '.3g')}" for name, key in losses if values(rows, key).size]
-        bad = values(rows, "nan_episodes").sum()
-        if bad:
-            second.append(f"{bad:.0f} episodes left the finite range")
-        return "\n".join("   ".join(part for part in line if part) for line in (first, second))
+def footer(rows: Sequence[Row]) -> str:
+    """Returns the lines below the table: mean success and speeds, then losses."""
+    losses = (("critic loss", "train/critic_loss"), ("actor loss", "train/actor_loss"), ("Q", "train/q_mean"))
+    first = [f"mean success {number(rows, 'eval/success')}", speeds(rows)]
+    second = [f"{name} {number(rows, key, '.3g')}" for name, key in losses if values(rows, key).size]
+    bad = values(rows, "nan_episodes").sum()
+    if bad:
+        second.append(f"{bad:.0f} episodes left the finite range")
+    return "\n".join("   ".join(part for part in line if part) for line in (first, second))
 
 
-def module_table(rows: Sequence[Row]) -> Table:
-    """Success, competence, LP and p_LP per module, with bars."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("module")
-    for heading in ("success", "competence", "LP", "p_LP"):
-        table.add_column(heading)
-    for name in modules_of(rows[0]):
-        success, chosen = values(rows, f"eval/success/{name}"), values(rows, f"p_module/{name}")
-        shown = f"[green]{bar(success.mean())}[/] " if success.size else ""
-        chance = f"[magenta]{bar(chosen.mean())}[/] " if chosen.size else ""
-        table.add_row(
-            Text(name),
-            Text.from_markup(shown).append(figure(rows, f"eval/success/{name}")),
-            figure(rows, f"competence/{name}"),
-            figure(rows, f"learning_progress/{name}", "+.2f"),
-            Text.from_markup(chance).append(figure(rows, f"p_module/{name}")),
-        )
+def module_table(rows: Sequence[Row], console: Console) -> Table:
+    """Returns a line per module, with as many columns as the console has room for; success is always there."""
+    tables, unlimited = [_table(rows, columns) for columns in LAYOUTS], console.options.update_width(1000)
+    needed = [console.measure(table, options=unlimited).minimum for table in tables]
+    return next((table for table, width in zip(tables, needed) if width <= console.width), tables[-1])
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    names = module_names(rows)
+    table.add_column("module", no_wrap=True, min_width=2 + max(len(_short(name)) for name in names))
+    lines: list[list[Any]] = [[Text("● ", style=colour(i)).append(_short(n), "default")] for i, n in enumerate(names)]
+    for heading in columns:
+        cells = [number(rows, f"{KEYS[heading]}/{name}", "+.2f" if heading == "LP" else ".2f") for name in names]
+        widest = max(map(len, (heading, *cells)))
+        table.add_column(heading, justify="right", no_wrap=True, min_width=widest)
+        if heading in BARS:
+            table.add_column("", min_width=4, max_width=24)
+        for index, (line, name, cell) in enumerate(zip(lines, names, cells, strict=True)):
+            found = values(rows, f"{KEYS[heading]}/{name}")
+            bar = Bar(1.0, 0.0, float(found.mean()), color=colour(index)) if found.size else ""
+            line += [cell, bar] if heading in BARS else [cell]
+    for line in lines:
+        table.add_row(*line)
     return table
+
+
+def _short(name: str) -> str:
+    name = printable(name)
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

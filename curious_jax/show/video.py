@@ -1,8 +1,13 @@
-"""Recorded episodes as moving pictures: tiles with labels, side by side, written as .mp4 or .gif."""
+"""Turns recorded episodes into moving pictures: tiles with labels, side by side, written as .mp4 or .gif."""
 
+import errno
 import importlib.util
 import math
 import os
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from curious_jax.errors import ConfigError
+from curious_jax.run import files
 from curious_jax.show import curves
 from curious_jax.show.playback import Recording
 from curious_jax.types import FLAT
@@ -25,46 +31,50 @@ _GIF_COLOURS = 224  # of the first picture; the labels' own, which come later, j
 
 
 def check(path: str) -> Path:
-    """The path of a video to be written, looked at before anything is done.
+    """Returns the path of a video to be written, checked before anything is done.
 
     Raises:
-      ConfigError: when its ending or folder is wrong, or what writes it is not installed.
+      ConfigError: when its ending, name or folder is wrong, or what writes it is not installed.
     """
-    video = Path(path)
+    video, shown = Path(path), f"--video {path[:200]}"
     if video.suffix.lower() not in FORMATS:
-        raise ConfigError(f"--video {path}: must end in .mp4 or .gif")
+        raise ConfigError(f"{shown}: must end in .mp4 or .gif")
+    try:
+        os.lstat(video)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{shown}: {getattr(error, 'strerror', None) or error}; name another file") from None
     if video.is_dir():
-        raise ConfigError(f"--video {path}: is a folder; name a file in it")
+        raise ConfigError(f"{shown}: is a folder; name a file in it")
     if not video.parent.is_dir():
-        raise ConfigError(f"--video {path}: there is no folder {video.parent}; make it, or name another")
-    if not os.access(video.parent, os.W_OK):
-        raise ConfigError(f"--video {path}: {video.parent} cannot be written to; name another folder")
-    needed = ("PIL", "imageio_ffmpeg") if video.suffix.lower() == ".mp4" else ("PIL",)
-    if not all(importlib.util.find_spec(name) for name in needed):
-        raise ConfigError(f'--video {path}: needs more packages: pip install "curious_jax[play]"')
+        raise ConfigError(f"{shown}: there is no folder {video.parent}; make it, or name another")
+    if not os.access(video.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"{shown}: {video.parent} cannot be written to; name another folder")
+    if not all(importlib.util.find_spec(name) for name in ("PIL", "imageio_ffmpeg")):
+        raise ConfigError(f'{shown}: needs more packages: pip install "curious_jax[play]"')
     return video
 
 
-def colour(index: int) -> tuple[float, float, float]:
-    """A module's colour, as in the curves; red, green, blue in [0, 1]."""
-    text = curves.COLOURS[index % len(curves.COLOURS)]
-    red, green, blue = (int(text[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return red, green, blue
+def share(index: int) -> tuple[float, float, float]:
+    """Returns a module's colour as red, green, blue in [0, 1], as the renderers take it."""
+    red, green, blue = curves.rgb(index)
+    return red / 255, green / 255, blue / 255
 
 
 def goals(modules: Any, recording: Recording, time: int, episode: int) -> list[tuple[Any, Any, bool]]:
-    """(goal [d], colour, solved) of the modules asked for: one, or all of them for the flat goal."""
+    """Returns (goal [d], colour, solved) of the modules asked for: one, or all of them for the flat goal."""
     module = int(recording.module[episode])
     chosen = range(modules.num_modules) if module == FLAT else [module]
     solved = bool(recording.solved[time, episode])
-    return [(recording.goal[time, episode, modules.slots[i]], colour(i), solved) for i in chosen]
+    return [(recording.goal[time, episode, modules.slots[i]], share(i), solved) for i in chosen]
 
 
 def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: Any) -> Iterator[np.ndarray]:
-    """Whole pictures [H, W, 3] uint8, `tiles` episodes at a time, one such round after the other.
+    """Yields whole pictures [H, W, 3] uint8, `tiles` episodes at a time, one such round after the other.
 
     Args:
-      renderer: draws one state (envs.pictures.door.Renderer).
+      renderer: draws one state (envs.pictures.Renderer).
       modules: the environment's module table.
       goal: makes what the renderer takes from (goal, colour, solved).
     """
@@ -80,12 +90,12 @@ def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: 
 
 
 def count(recording: Recording, tiles: int) -> int:
-    """How many pictures `frames` makes."""
+    """Counts the pictures that `frames` yields."""
     return len(recording.module) // tiles * (recording.length - 1 + HOLD)
 
 
 def tiled(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Pictures of one size in a grid that is as square as can be; even width and height, as video wants them."""
+    """Lays pictures of one size out in a nearly square grid of even width and height, as video wants them."""
     columns = math.ceil(math.sqrt(len(pictures)))
     rows = math.ceil(len(pictures) / columns)
     height, width = pictures[0].shape[:2]
@@ -99,10 +109,10 @@ def tiled(pictures: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _labelled(picture: np.ndarray, modules: Any, recording: Recording, time: int, episode: int) -> np.ndarray:
-    """A tile: the module's name, whether its goal is reached, how far the episode is; a green border on success."""
+    """Labels a tile: the module's name, whether its goal is reached, how far the episode is."""
     module = int(recording.module[episode])
     name = "all modules at once" if module == FLAT else modules.names[module]
-    paint = _INK if module == FLAT else tuple(round(255 * part) for part in colour(module))
+    paint = _INK if module == FLAT else curves.rgb(module)
     ended = time == recording.length - 1
     return label(picture, name, paint, bool(recording.solved[time, episode]), time / (recording.length - 1), ended)
 
@@ -141,100 +151,106 @@ def label(picture: np.ndarray, name: str, paint: Any, solved: bool, progress: fl
 
 
 class Writer:
-    """Takes pictures and makes a video of them: `with writer(path) as video: video.append(picture)`.
+    """Makes a video of pictures: `with Writer(path) as video: video.append(picture)`.
 
-    The file gets its name when it is whole; whatever ends it earlier leaves nothing behind.
+    ffmpeg, which imageio-ffmpeg brings, takes the pictures one by one and writes into a file without a name. The video
+    takes its name when it is whole; whatever ends it earlier, even a kill, leaves nothing behind.
     """
 
     def __init__(self, path: Path):
-        self.path = path
-        self._scratch = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+        """Opens the file without a name.
 
-    def append(self, picture: np.ndarray) -> None:
-        """Adds a picture [H, W, 3] uint8, all of one size."""
-        raise NotImplementedError
-
-    def _finish(self) -> None:
-        """Ends the file."""
-        raise NotImplementedError
+        Raises:
+          OSError: when the folder cannot be written to.
+        """
+        self._path = path
+        self._file = tempfile.TemporaryFile(dir=path.parent)
+        self._ffmpeg: subprocess.Popen | None = None
 
     def __enter__(self) -> "Writer":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
-        try:
-            self._finish()
-            if kind is None:
-                os.replace(self._scratch, self.path)
-        finally:
-            self._scratch.unlink(missing_ok=True)
-
-
-class Mp4(Writer):
-    """H.264 by ffmpeg, which imageio-ffmpeg brings."""
-
-    _sink: Any = None
-
     def append(self, picture: np.ndarray) -> None:
-        """Hands a picture to ffmpeg."""
+        """Adds a picture [H, W, 3] uint8, all of one size.
+
+        Raises:
+          OSError: when ffmpeg cannot write, with what it says.
+        """
+        if self._ffmpeg is None:
+            self._ffmpeg = self._start(picture)
+        assert self._ffmpeg.stdin
+        try:
+            self._ffmpeg.stdin.write(np.ascontiguousarray(picture).data)
+        except BrokenPipeError:
+            self._finish(self._ffmpeg)
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
+        with self._file:
+            if self._ffmpeg and kind is None:
+                self._finish(self._ffmpeg)
+                with files.atomic_write(self._path) as scratch, open(scratch, "wb") as whole:
+                    self._file.seek(0)
+                    shutil.copyfileobj(self._file, whole)
+            elif self._ffmpeg:
+                self._ffmpeg.kill()
+                self._ffmpeg.communicate()
+
+    def _start(self, picture: np.ndarray) -> subprocess.Popen:
         import imageio_ffmpeg
 
-        if self._sink is None:
-            # Without this imageio-ffmpeg asks for a fork, which can hang a process in which JAX runs threads.
-            os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
-            size = picture.shape[1], picture.shape[0]
-            options = ["-crf", "20", "-preset", "medium", "-movflags", "+faststart"]
-            self._sink = imageio_ffmpeg.write_frames(
-                str(self._scratch), size, fps=FPS, codec="libx264", quality=None, macro_block_size=2,
-                output_params=options, ffmpeg_log_level="error",
-            )  # fmt: skip
-            self._sink.send(None)
-        self._sink.send(np.ascontiguousarray(picture))
+        height, width = picture.shape[:2]
+        taken, pixels = self._file.fileno(), ["-f", "rawvideo", "-pix_fmt", "rgb24"]
+        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-y"]
+        command += [*pixels, "-s", f"{width}x{height}", "-r", str(FPS), "-i", "pipe:0"]
+        palette = None
+        if self._path.suffix.lower() == ".gif":  # one palette for all pictures: what stands still costs nothing
+            palette, filled = os.pipe()
+            os.write(filled, _palette(picture).tobytes())  # 768 bytes, which a pipe holds
+            os.close(filled)
+            use = "[0:v][1:v]paletteuse=dither=none:diff_mode=rectangle"
+            command += [*pixels, "-s", "16x16", "-i", f"pipe:{palette}", "-lavfi", use, "-loop", "0", "-f", "gif"]
+        else:
+            command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-f", "mp4"]
+            command += ["-movflags", "+faststart"] if os.path.isdir("/proc/self/fd") else []  # needs to open it twice
+        output = f"/proc/self/fd/{taken}" if os.path.isdir("/proc/self/fd") else f"/dev/fd/{taken}"
+        try:
+            return subprocess.Popen(
+                [*command, output],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[taken] if palette is None else [taken, palette],
+                process_group=0,  # Ctrl-C is for this program, which then ends ffmpeg
+            )
+        finally:
+            if palette is not None:
+                os.close(palette)
 
-    def _finish(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
+    def _finish(self, ffmpeg: subprocess.Popen) -> None:
+        """Waits for ffmpeg's end.
+
+        Raises:
+          OSError: when it failed, with its last line.
+        """
+        _, said = ffmpeg.communicate()
+        if ffmpeg.returncode:
+            self._ffmpeg = None
+            lines = said.decode(errors="replace").strip().splitlines() or [f"ffmpeg ended with {ffmpeg.returncode}"]
+            full = os.strerror(errno.ENOSPC)
+            if any(full in line for line in lines):
+                raise OSError(errno.ENOSPC, full, str(self._path))
+            raise OSError(errno.EIO, re.sub(r"^\[.*?\] ", "", lines[-1]), str(self._path))
 
 
-class Gif(Writer):
-    """A GIF that repeats for ever, with one palette for all its pictures, so that what stands still costs nothing."""
-
-    def __init__(self, path: Path):
-        super().__init__(path)
-        self._pictures: list[Any] = []  # paletted
-        self._palette: Any = None
-
-    def append(self, picture: np.ndarray) -> None:
-        """Keeps a picture, in a byte per pixel."""
-        from PIL import Image
-
-        image = Image.fromarray(picture)
-        if self._palette is None:
-            self._palette = _palette(image)
-        self._pictures.append(image.quantize(palette=self._palette, dither=Image.Dither.NONE))
-
-    def _finish(self) -> None:
-        if self._pictures:
-            first, *rest = self._pictures
-            pause = 1000 // FPS
-            first.save(self._scratch, format="GIF", save_all=True, append_images=rest, duration=pause, loop=0)
-
-
-def _palette(image: Any) -> Any:
-    """A paletted image that holds the colours of a picture, the frequent ones and the rare, and of every label."""
+def _palette(picture: np.ndarray) -> np.ndarray:
+    """Returns 256 colours [16, 16, 3] for a GIF: those of a picture, the frequent and the rare, and of every label."""
     from PIL import Image
 
-    each = np.unique(np.asarray(image).reshape(-1, 3), axis=0)[None]  # a goal's ball is small, yet what one looks at
+    image = Image.fromarray(picture)
+    each = np.unique(picture.reshape(-1, 3), axis=0)[None]  # a goal's ball is small, yet what one looks at
     halves = [
         part.quantize(_GIF_COLOURS // 2, method=Image.Quantize.MEDIANCUT) for part in (image, Image.fromarray(each))
     ]
     found = [value for half in halves for value in (half.getpalette() or [])[: 3 * (_GIF_COLOURS // 2)]]
-    modules = [round(255 * part) for index in range(len(curves.COLOURS)) for part in colour(index)]
-    result = Image.new("P", (1, 1))
-    result.putpalette([*found, *_GREEN, *_GREY, *_INK, *_WHITE, *modules])
-    return result
-
-
-def writer(path: Path) -> Writer:
-    """What writes this kind of file."""
-    return Gif(path) if path.suffix.lower() == ".gif" else Mp4(path)
+    modules = [part for index in range(len(curves.COLOURS)) for part in curves.rgb(index)]
+    colours = np.array([*found, *_GREEN, *_GREY, *_INK, *_WHITE, *modules], np.uint8).reshape(-1, 3)
+    return np.pad(colours, ((0, 256 - len(colours)), (0, 0)), mode="edge").reshape(16, 16, 3)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.show.curves import COLOURS, MARKERS, STYLES, series
+from curious_jax.show.curves import COLOURS, MARKERS, STYLES
+from curious_jax.show.stats import series
 from experiments.analysis import statistics
 from experiments.analysis.table import Row
 

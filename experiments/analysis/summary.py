@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.evaluation import wilson
-from curious_jax.show.curves import series
+from curious_jax.show.stats import series, wilson
 from experiments.analysis import statistics
 from experiments.analysis.figures import NAMES, SUCCESS
 from experiments.analysis.table import DONE, REASON, STATUS, Row, finished, select

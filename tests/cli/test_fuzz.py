@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from curious_jax import benchmark, evaluate, train
+from curious_jax import benchmark, evaluate, report, train
 from curious_jax import config as configs
 from curious_jax.cli import program
 from curious_jax.config import option_name
@@ -66,7 +66,7 @@ WORD = st.one_of(
     VALUE.map(lambda value: [value]),
 )
 LINE = st.tuples(
-    st.sampled_from(["train", "train", "train", "evaluate", "benchmark", "curves"]),
+    st.sampled_from(["train", "train", "train", "evaluate", "benchmark", "report"]),
     st.sampled_from([[], ["--world", "point", "--modules", "reach,push"], ["FOLDER/run"]]),
     st.lists(WORD, max_size=4),
 )
@@ -78,7 +78,7 @@ def command_line(drawn):
     return name, [*start, *(text for word in words for text in word)]
 
 
-PROGRAMS = {"train": train, "evaluate": evaluate, "benchmark": benchmark, "curves": curves}
+PROGRAMS = {"train": train, "evaluate": evaluate, "benchmark": benchmark, "report": report}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def stubbed():
         patch.setattr(profile, "profile", start)
         patch.setattr(suite, "run", start)
         patch.setattr(policies, "restore", start)
-        patch.setattr(curves, "draw", start)
+        patch.setattr(curves, "png", start)
         patch.setattr(memory, "available", lambda: (8 * memory.GIB, "free on this machine"))
         yield Started
 

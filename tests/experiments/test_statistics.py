@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from curious_jax.evaluation import wilson
+from curious_jax.show.stats import wilson
 from experiments.analysis import statistics
 
 

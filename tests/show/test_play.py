@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +38,9 @@ def test_a_gif_of_a_run(finished_run, empty_folder, capsys):
 
 def test_the_goal_is_marked_in_the_module_s_colour(finished_run, empty_folder):
     argv = [str(finished_run), "--video", "out.gif", "--size", "200x200", "--rounds", "1"]
-    assert play.main([*argv, "--module", "push", "--episodes", "1"]) == 0
+    assert play.main([*argv, "--modules", "push", "--episodes", "1"]) == 0
     picture = next(frames("out.gif"))[0].astype(int)
-    paint = np.array([round(255 * part) for part in video.colour(1)])  # push is the run's second module
+    paint = np.array([round(255 * part) for part in video.share(1)])  # push is the run's second module
     below_the_label = np.abs(picture[30:190] - paint).sum(axis=2) < 20
     assert below_the_label.any()
 
@@ -48,9 +49,15 @@ def test_the_video_stands_in_the_run_s_folder_unless_told(finished_run, monkeypa
     pytest.importorskip("imageio_ffmpeg")
     (tmp_path / "run").symlink_to(finished_run)
     monkeypatch.setattr(play, "_write", lambda path, *rest: found.append(path))
+    monkeypatch.chdir(tmp_path)
     found = []
     assert play.main([str(tmp_path / "run"), "--rounds", "1"]) == 0
-    assert found == [tmp_path / "run" / "video.mp4"]
+    copy = tmp_path / "copy"  # as docs/results/NAME: the policy, and no checkpoint
+    shutil.copytree(
+        finished_run, copy, ignore=lambda _, names: [n for n in names if n.removeprefix("state-").isdecimal()]
+    )
+    assert play.main([str(copy), "--rounds", "1"]) == 0
+    assert found == [tmp_path / "run" / "video.mp4", Path("copy-video.mp4")]
 
 
 @pytest.mark.parametrize(

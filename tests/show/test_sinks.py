@@ -1,6 +1,7 @@
 """Sinks: each takes rows and none needs what is not installed."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import pytest
 from helpers.rows import row
 
 from curious_jax import config as configs
-from curious_jax import report, train
-from curious_jax.show import sinks
+from curious_jax import train
+from curious_jax.show import page, sinks
 
 
 def events(folder):
@@ -76,12 +77,13 @@ def test_nothing_breaks_without_tensorboard(monkeypatch, tmp_path):
 def test_curves_are_drawn_at_first_then_rarely_and_at_the_end(monkeypatch, tmp_path):
     now, drawn = [0.0], []
 
-    def draw(rows, path, title):
+    def png(rows, title):
         drawn.append(len(rows))
         now[0] += 1.0  # a second to draw
+        return b""
 
     monkeypatch.setattr(sinks.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(sinks.curves, "draw", draw)
+    monkeypatch.setattr(sinks.curves, "png", png)
     sink = sinks.Curves(tmp_path / "curves.png", "", share=0.1)
     sink.evaluation([row(10)])
     sink.evaluation([row(20)])
@@ -94,6 +96,18 @@ def test_curves_are_drawn_at_first_then_rarely_and_at_the_end(monkeypatch, tmp_p
     sink.evaluation([row(40)])
     sink.close()
     assert drawn == [1, 3, 4]
+
+
+def test_a_run_that_was_killed_before_its_last_picture_is_drawn_when_it_is_resumed(tmp_path):
+    sinks.Curves(tmp_path / "curves.png", "", earlier=[row(10)]).close()
+    assert (tmp_path / "curves.png").exists()
+
+
+def test_the_page_is_written_at_the_end_even_when_nothing_is_left_to_train(tmp_path):
+    pytest.importorskip("plotly")
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row(10)) + "\n")
+    sinks.Report(tmp_path).close()
+    assert (tmp_path / page.REPORT).exists()
 
 
 class Broken:
@@ -117,10 +131,10 @@ def test_an_optional_sink_that_fails_says_so_once_and_is_left_alone():
     for _ in range(3):
         sink.evaluation([row(10)])
     sink.close()
-    assert notes == ["tensorboard: the disk is full; the run goes on without it"]
+    assert notes == ["tensorboard: the disk is full; the run continues without it"]
     assert broken.calls == ["evaluation"]
     sinks.Optional("wandb", Broken("close"), notes.append).close()
-    assert notes[1:] == ["wandb: gone; the run goes on without it"]
+    assert notes[1:] == ["wandb: gone; the run continues without it"]
 
 
 def test_a_sink_that_cannot_begin_does_not_end_the_run(monkeypatch, tmp_path):
@@ -128,15 +142,16 @@ def test_a_sink_that_cannot_begin_does_not_end_the_run(monkeypatch, tmp_path):
         raise OSError("no room")
 
     monkeypatch.setattr(sinks, "tensorboard", broken)
-    monkeypatch.setattr(report, "available", lambda: False)
+    monkeypatch.setattr(page, "available", lambda: False)
     notes = []
     assert sinks.optional(tmp_path, configs.make_config(), notes.append) == []
-    assert notes == ["tensorboard: no room; the run goes on without it"]
+    assert notes == ["tensorboard: no room; the run continues without it"]
 
 
 def test_nothing_optional_is_needed(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    monkeypatch.setattr(report, "available", lambda: False)
+    for name in ("tensorboardX", "tensorboard", "tensorboard.summary"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(page, "available", lambda: False)
     notes = []
     assert sinks.optional(tmp_path, configs.make_config(), notes.append) == [] and notes == []
 
@@ -164,7 +179,7 @@ def test_wandb_offline_gets_the_run_and_goes_on_with_it(small, tmp_path):
     ):
         command = [sys.executable, "-m", "curious_jax.train", *options]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0 and "goes on without it" not in done.stdout, done.stdout + done.stderr
+        assert done.returncode == 0 and "continues without it" not in done.stdout, done.stdout + done.stderr
     files = sorted((run / "wandb").glob("offline-run-*/run-*.wandb"))
     assert len(files) == 2 and len({path.name for path in files}) == 1  # two programs, one run
     text = files[0].read_bytes()

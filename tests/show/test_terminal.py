@@ -1,71 +1,93 @@
-"""Terminal view: plain lines off a terminal, a live picture on one."""
+"""Terminal view: plain lines off a terminal, one live picture on one, and numbers that fit its width."""
 
 import io
 
 import pytest
 from helpers.rows import row
+from helpers.screen import Screen
 from rich.console import Console
 
 from curious_jax.show import terminal
 
 
-def view(is_terminal, total=100):
-    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=110, color_system=None)
-    return terminal.TerminalView("a run", total, console), console
+class Now:
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
 
 
-@pytest.mark.parametrize("value, text", [(0.0, "    "), (1.0, "████"), (0.5, "██  "), (0.3125, "█▎  "), (7, "████")])
-def test_bar(value, text):
-    assert terminal.bar(value, 4) == text
+def view(is_terminal, total=100, width=110, file=None, **options):
+    console = Console(
+        file=file or io.StringIO(), force_terminal=is_terminal, width=width, height=40, color_system=None, markup=False,
+        emoji=False,
+    )  # fmt: skip
+    now = Now()
+    return terminal.TerminalView("a run", total, console=console, get_time=now, **options), console, now
 
 
-def test_bar_of_nan_is_empty():
-    assert terminal.bar(float("nan"), 3) == "   "
+def test_numbers_of_one_and_of_several_seeds():
+    assert terminal.number([{"x": 0.5}], "x") == "0.50"
+    assert terminal.number([{"x": 0.5}, {"x": 1.0}], "x") == "0.75 [0.50 1.00]"
+    assert terminal.number([{"x": None}], "x") == "–"
+    assert terminal.number([{"x": float("nan")}, {"x": 1.0}], "x") == "1.00 [1.00 1.00]"
+    assert terminal.number([{}], "x") == "–"
 
 
-@pytest.mark.parametrize("seconds, text", [(5, "0:05"), (75.9, "1:15"), (3675, "1:01:15"), (float("nan"), "–:––")])
-def test_clock(seconds, text):
-    assert terminal.clock(seconds) == text
+def test_the_remaining_time_is_that_of_cycles_alone():
+    shown, console, now = view(False, total=1000)
+    shown.open()
+    now.seconds = 60.0  # compilation
+    shown.cycle(10)
+    now.seconds = 61.0
+    shown.evaluation([row(20)])  # ten episodes a second
+    assert console.file.getvalue().splitlines()[-1].startswith("20/1,000 episodes  0:01:01 (ETA 0:01:38)  success")
 
 
-def test_figures_of_one_and_of_several_seeds():
-    assert terminal.figure([{"x": 0.5}], "x") == "0.50"
-    assert terminal.figure([{"x": 0.5}, {"x": 1.0}], "x") == "0.75 [0.50 1.00]"
-    assert terminal.figure([{"x": None}], "x") == "–"
-    assert terminal.figure([{"x": float("nan")}, {"x": 1.0}], "x") == "1.00 [1.00 1.00]"
-    assert terminal.figure([{}], "x") == "–"
-
-
-def test_remaining_time_follows_the_recent_rate(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-    clock = terminal.Clock()
-    assert clock.remaining(100) != clock.remaining(100)  # NaN: nothing known yet
-    now[0] = 10.0
-    clock.mark(10)
-    assert clock.remaining(100) == pytest.approx(90.0)
-    now[0] = 15.0
-    clock.mark(20)  # 2 per second since the last mark
-    assert clock.remaining(100) == pytest.approx(40.0)
-    now[0] = 17.0
-    assert clock.remaining(100) == pytest.approx(38.0)
+def test_a_resumed_run_does_not_count_what_was_done_before():
+    shown, console, now = view(False, total=1000, done=800)
+    shown.open()
+    for now.seconds, episodes in ((30.0, 810), (31.0, 820)):
+        shown.cycle(episodes)
+    shown.evaluation([row(820)])
+    assert "820/1,000 episodes  0:00:31 (ETA 0:00:18)" in console.file.getvalue()
 
 
 def test_plain_lines_off_a_terminal():
-    shown, console = view(False)
+    shown, console, _ = view(False)
     shown.open()
     shown.evaluation([row(50, 0.5)])
     shown.note("memory: little")
     shown.close()
-    title, line, note = console.file.getvalue().splitlines()
-    assert (title, note) == ("a run", "memory: little")
+    title, compiling, line, note = console.file.getvalue().splitlines()
+    assert (title, note) == ("a run", "memory: little") and compiling.startswith("compiling")
     assert line.startswith("50/100 episodes") and "\x1b" not in line
     assert "success 0.25: reach 0.50 (p 0.70)  push 0.00 (p 0.20)  distractor1 – (p 0.10)" in line
     assert "2,000 env steps/s, 150 updates/s" in line
 
 
+def test_a_pipe_gets_a_line_after_the_first_cycle_and_then_now_and_again():
+    shown, console, now = view(False, total=1000)
+    shown.open()
+    for second in range(1, 100):
+        now.seconds = float(second)
+        shown.cycle(second)
+    counted = [line.split("/")[0] for line in console.file.getvalue().splitlines()[2:]]
+    assert counted == ["1", "31", "61", "91"]
+
+
+def test_a_run_with_a_target_says_so():
+    shown, console, now = view(False, total=1000, target=0.95)
+    shown.open()
+    for now.seconds, episodes in ((1.0, 10), (40.0, 400)):
+        shown.cycle(episodes)
+    text = console.file.getvalue()
+    assert "a run; stops at mean success 0.95" in text and "400/1,000 episodes  0:00:40 (at most 0:01:00)" in text
+
+
 def test_live_picture_on_a_terminal():
-    shown, console = view(True)
+    shown, console, _ = view(True)
     shown.open()
     shown.evaluation([row(50, 0.5, nan_episodes=3)])
     shown.close()
@@ -75,9 +97,72 @@ def test_live_picture_on_a_terminal():
     assert "3 episodes left the finite range" in text
 
 
+def test_the_bar_moves_before_the_first_evaluation():
+    shown, console, _ = view(True)
+    shown.open()
+    assert "compiling" in console.file.getvalue()
+    shown.cycle(7)
+    shown.close()
+    assert "7/100 episodes" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 120])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_module_takes_one_line_and_its_success_can_be_read(width, seeds):
+    screen = Screen(width)
+    shown, _, _ = view(True, width=width, file=screen)
+    shown.open()
+    names = {"reach": 0.25, "push": 0.0}
+    shown.evaluation([row(50, 0.25, seed=s if seeds > 1 else None) for s in range(seeds)])
+    shown.close()
+    for name, rate in names.items():
+        (line,) = [line for line in screen.lines if f" {name} " in line]
+        assert f"{rate:.2f}" in line and "…" not in line
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_redrawing_leaves_no_copies_behind(width):
+    screen = Screen(width)
+    shown, console, _ = view(True, width=width, file=screen)
+    shown._title = "curious on fetch: " + ", ".join(f"module{i}" for i in range(20))  # longer than a line
+    shown.open()
+    for step in range(1, 5):
+        shown.note("a note that is longer than a line of sixty characters, as the memory's is " * 2)
+        shown.evaluation([row(10 * step)])
+    shown.close()
+    text = "\n".join(screen.lines)
+    assert text.count("curious on fetch") == text.count("mean success") == text.count("episodes") == 1
+    assert text.count("a note that is") == 8
+
+
+def test_a_resized_terminal_is_drawn_again_without_the_old_picture(monkeypatch):
+    screen = Screen(100)
+    shown, console, _ = view(True, width=100, file=screen)
+    shown.open()
+    shown.note("memory: little")
+    shown.evaluation([row(10)])
+    console.width = screen.width = 60
+    screen.lines = [part for line in screen.lines for part in (line[:60], line[60:]) if part]  # as terminals wrap
+    screen.row = len(screen.lines) - 1
+    shown.cycle(20)
+    shown.close()
+    text = "\n".join(screen.lines)
+    assert text.count("a run") == text.count("competence") == text.count("memory: little") == 1
+
+
 def test_several_seeds_show_mean_and_range():
-    shown, console = view(True)
+    shown, console, _ = view(True)
     shown.open()
     shown.evaluation([row(50, 0.25, seed=0), row(50, 0.75, seed=1)])
     shown.close()
     assert "0.50 [0.25 0.75]" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_names_are_shown_as_they_are(is_terminal):
+    """Neither emoji nor markup nor escape sequences."""
+    shown, console, _ = view(is_terminal)
+    shown.open()
+    shown.note("run folder: run:key:1 [red]x[/] \x1b[31m")
+    shown.close()
+    assert "run folder: run:key:1 [red]x[/] ?[31m" in console.file.getvalue()

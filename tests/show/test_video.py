@@ -1,6 +1,10 @@
 """Videos: tiles in a grid, labels that say what is so, files that are whole or not there."""
 
 import importlib.util
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -50,7 +54,7 @@ def test_failure_is_said_at_the_end_only():
 
 def test_a_gif_holds_its_pictures_and_the_labels_colours(tmp_path):
     pictures = [plain(0), plain(0), video.label(plain(0), "reach", PINK, True, 1.0)]
-    with video.writer(tmp_path / "a.gif") as file:
+    with video.Writer(tmp_path / "a.gif") as file:
         for picture in pictures:
             file.append(picture)
     with Image.open(tmp_path / "a.gif") as found:
@@ -59,14 +63,14 @@ def test_a_gif_holds_its_pictures_and_the_labels_colours(tmp_path):
         for frame in range(found.n_frames):
             found.seek(frame)
             total += found.info["duration"]
-        assert total == 3 * 40  # ms; equal pictures are one with a longer pause
+        assert total == 3 * 40  # ms
         assert tuple(np.asarray(found.convert("RGB"))[0, 40]) == GREEN  # though the first picture had no green
     assert [p.name for p in tmp_path.iterdir()] == ["a.gif"]
 
 
 def test_an_mp4_holds_its_pictures(tmp_path):
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
-    with video.writer(tmp_path / "a.mp4") as file:
+    with video.Writer(tmp_path / "a.mp4") as file:
         for value in (0, 100, 200, 250):
             file.append(plain(value))
     assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "a.mp4"))[0] == 4
@@ -76,12 +80,62 @@ def test_an_mp4_holds_its_pictures(tmp_path):
     np.testing.assert_allclose(means, [0, 100, 200, 250], atol=12)
 
 
+@pytest.mark.parametrize("name", ["a:b.mp4", "a:b.gif", "x" * 251 + ".mp4", "é" * 125 + ".gif", "with 'quotes'.mp4"])
+def test_any_name_that_a_file_can_have(tmp_path, name):
+    pytest.importorskip("imageio_ffmpeg")
+    with video.Writer(video.check(str(tmp_path / name))) as file:
+        file.append(plain(0))
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_pictures_are_not_kept(tmp_path, monkeypatch):
+    """A GIF of any length takes no more memory than its file."""
+    pytest.importorskip("imageio_ffmpeg")
+    resource = pytest.importorskip("resource")
+    with video.Writer(tmp_path / "a.gif") as file:
+        file.append(plain(0, 600, 800))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for value in range(100):
+            file.append(plain(value, 600, 800))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB; the pictures are 140,000
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["a.gif", "a.mp4"])
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch, name):
+    pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.setattr(video.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "wb"))
+    with pytest.raises(OSError, match="No space left on device") as caught, video.Writer(tmp_path / name) as file:
+        for _ in range(60):
+            file.append(plain(0))
+    assert caught.value.filename == str(tmp_path / name) and list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_leaves_nothing(tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    code = f"""
+import numpy as np, sys, time
+from pathlib import Path
+from curious_jax.show import video
+with video.Writer(Path({str(tmp_path / "a.mp4")!r})) as file:
+    for _ in range(60):
+        file.append(np.zeros((240, 320, 3), np.uint8))
+    print("half", flush=True)
+    time.sleep(60)
+"""
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert program.stdout.readline() == b"half\n"
+    os.kill(program.pid, signal.SIGKILL)
+    program.wait()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["a.gif", "a.mp4"])
 def test_what_breaks_leaves_nothing_and_what_was_there_stays(tmp_path, name):
     if name.endswith("mp4"):
         pytest.importorskip("imageio_ffmpeg")
     (tmp_path / name).write_text("earlier")
-    with pytest.raises(RuntimeError), video.writer(tmp_path / name) as file:
+    with pytest.raises(RuntimeError), video.Writer(tmp_path / name) as file:
         file.append(plain(0))
         raise RuntimeError
     assert [p.name for p in tmp_path.iterdir()] == [name]
@@ -94,10 +148,26 @@ def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch):
         ("a.avi", "must end in .mp4 or .gif"),
         ("nowhere/a.mp4", "there is no folder"),
         ("folder.mp4", "is a folder"),
+        ("x" * 252 + ".mp4", "File name too long"),
+        ("a\0b.mp4", "null"),
+        ("folder.mp4/file.txt/a.mp4", "there is no folder"),
     ]:
         with pytest.raises(ConfigError, match=says):
             video.check(str(tmp_path / name))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "imageio_ffmpeg" else object())
     with pytest.raises(ConfigError, match=r'pip install "curious_jax\[play\]"'):
         video.check(str(tmp_path / "a.mp4"))
+
+
+def test_a_place_without_permission_is_refused(tmp_path, monkeypatch):
+    def forbidden(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "lstat", forbidden)  # as in a folder that cannot be entered
+    with pytest.raises(ConfigError, match="Permission denied; name another file"):
+        video.check(str(tmp_path / "a.mp4"))
+
+
+def test_a_good_name_is_taken(tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
     assert video.check(str(tmp_path / "a.gif")) == tmp_path / "a.gif"

@@ -27,6 +27,7 @@ def parser() -> options.Parser:
     result.add_argument("run", metavar="RUN", help="the folder of a run")
     result.add_argument(
         "--out",
+        type=options.path,
         metavar="DIR",
         help="folder for curves.png and report.html [default: RUN; the current folder, with RUN's name before theirs, "
         "where RUN cannot be written to or is a copy without checkpoints, such as docs/results/NAME]",

@@ -135,14 +135,3 @@ def python() -> str:
     named = shutil.which("python")
     same = named is not None and Path(named).parent == Path(sys.executable).parent
     return "python" if same else sys.executable
-
-
-def only_run(name: str, arguments: Sequence[str]) -> str:
-    """The folder that is the only argument of the program `name`.
-
-    Raises:
-      ConfigError: for any other arguments, saying what is wanted.
-    """
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise ConfigError(f"usage: python -m curious_jax.{name} RUN, where RUN is the folder of a run")
-    return arguments[0]

@@ -45,7 +45,10 @@ class Guarded:
 
 @contextlib.contextmanager
 def guard() -> Iterator[None]:
-    """Guards standard output and standard error while a program runs."""
+    """Guards standard output and standard error while a program runs, and once when it runs another."""
+    if isinstance(sys.stdout, Guarded) or isinstance(sys.stderr, Guarded):
+        yield
+        return
     for number in range(3):  # a closed one would become the number of the next file, into which C code then prints
         try:
             os.fstat(number)

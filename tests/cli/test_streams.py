@@ -40,8 +40,9 @@ class Broken(io.StringIO):
         raise OSError(self.number, os.strerror(self.number))
 
 
+@pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("number, status", [(errno.EPIPE, 128 + signal.SIGPIPE), (errno.ENOSPC, 1), (errno.EIO, 1)])
-def test_a_program_ends_well_whatever_becomes_of_its_output(number, status, monkeypatch, capsys):
+def test_a_program_ends_well_whatever_becomes_of_its_output(number, status, within, monkeypatch, capsys):
     done = []
 
     def body():
@@ -51,7 +52,7 @@ def test_a_program_ends_well_whatever_becomes_of_its_output(number, status, monk
         return program.DONE
 
     monkeypatch.setattr(sys, "stdout", Broken(number))
-    assert program.run(body) == status
+    assert program.run(lambda: program.run(body) if within else body()) == status
     assert done == [number == errno.EPIPE]
     assert capsys.readouterr().err.count("\n") == (number != errno.EPIPE)
 

@@ -115,7 +115,7 @@ def fit(
 
     Args:
       config: the run. `schedule.episodes` is rounded up to whole cycles.
-      env: as made by envs.world.make; its physics buffers are made for the run's number of worlds.
+      env: as made by envs.make; its physics is built here, for the run's number of worlds.
       callback: gets a Report after every evaluation; returns True to stop.
       between: gets a Moment and the status every second or so, between two cycles (after the evaluation where
         there was one), and once when the run has ended; returns True to stop. The moment's arrays are the next

@@ -7,6 +7,7 @@ Works without a screen. Episodes are as --seed draws them; none is picked.
 """
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.cli import parser as options
-from curious_jax.cli import program
+from curious_jax.cli import environment, parser as options
+from curious_jax.cli import environment, program
 from curious_jax.errors import ConfigError
 from curious_jax.run import files, trained
 from curious_jax.show import video
 from curious_jax.show.stats import printable
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
+
+PAUSE = 1.0  # s, after an episode in the viewer
 
 
 def parser() -> options.Parser:
@@ -95,7 +98,7 @@ def _check_drawing(world: str, given: dict[str, Any]) -> None:
     try:
         door.check(world, given["looks"], viewer=given["viewer"])
     except ValueError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(environment.name_option(error)) from None
 
 
 def _modules(names: str, table: Any) -> list[int]:
@@ -122,12 +125,19 @@ def _verdict(names: tuple[str, ...], recording: Any) -> str:
 
 def _show(env: Any, recording: Any, looks: str) -> None:
     """Plays the recording in MuJoCo's viewer until its window is closed."""
-    from envs.pictures import viewer
+    from envs.pictures import protocol, viewer
 
     try:
-        viewer.show(env.modules, env.layout.num_cubes, recording, video.goals, looks)
+        with viewer.Window(env.layout.num_cubes, looks) as window:
+            moments = itertools.product(range(len(recording.module)), range(recording.length))
+            for episode, time in itertools.cycle(moments):
+                if not window.is_open():
+                    return
+                marks = [protocol.Goal(*mark) for mark in video.goals(env.modules, recording, time, episode)]
+                last = time == recording.length - 1
+                window.show(recording.state(time, episode), marks, PAUSE if last else window.period)
     except ValueError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(environment.name_option(error)) from None
 
 
 def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:
@@ -135,12 +145,12 @@ def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int
     from rich.console import Console
     from rich.progress import track
 
-    from envs.pictures import door
+    from envs.pictures import door, protocol
 
     renderer = door.renderer(env, *size, looks)
     try:
         with video.Writer(path) as file:
-            pages = video.frames(renderer, env.modules, recording, tiles, door.Goal)
+            pages = video.frames(renderer, env.modules, recording, tiles, protocol.Goal)
             for page in track(pages, "drawing", video.count(recording, tiles), console=Console(emoji=False)):
                 file.append(page)
     finally:

@@ -9,10 +9,11 @@
 
 Observations are [s, g, m_d] of the paper: observation, goal, one-hot module. Reward is 0 when solved and -1 otherwise,
 or, with `dense=True`, minus the distance in metres between outcome and goal; brax's trainers have no hindsight.
-`metrics["success"]` is 1 when solved.
+`metrics["success"]` is 1 when a goal becomes solved and -1 when it no longer is. So its sum over an episode, which brax
+reports as `eval/episode_success`, is 1 when the last step is solved and 0 otherwise (with an action_repeat of 1).
 
 brax's automatic reset puts every episode back to one cached first state, goal included. Here each step puts a new one
-into that cache, so that starts, goals and modules are drawn anew in every episode.
+into that cache, so that starts, goals and modules are drawn for every episode.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError('envs.brax_env needs brax: pip install "curious_jax[brax]"') from error
 
-from envs import world
-from envs.compat import brax as brax_compat
+import envs
+from envs.compat import brax as compat
 
 NAMES = {  # brax name -> modules
     "curious_fetch": ("reach", "push", "pnp", "stack"),
@@ -49,6 +50,7 @@ class Asked:
     world: Any  # the environment's own state
     module: jax.Array  # [] int32
     goal: jax.Array  # [G], as drawn
+    solved: jax.Array  # [] 1.0 when the last step was, else 0.0
 
 
 class CuriousBraxEnv(Env):
@@ -58,22 +60,24 @@ class CuriousBraxEnv(Env):
     EpisodeWrapper ends them, after 50 steps in the paper.
 
     Args:
-      modules, distractors, physics, num_worlds, start, world: as for envs.world.make; num_worlds sizes the buffers of
-        warp physics, for which brax's num_envs and num_eval_envs have to be the same.
+      modules, distractors, physics, start, world: as for envs.make.
       dense: reward is minus the distance to the goal.
+      num_worlds: sizes the buffers of warp physics, for which brax's num_envs and num_eval_envs have to be the same.
     """
 
-    def __init__(self, modules: Sequence[str] = NAMES["curious_fetch"], dense: bool = False, **options: Any):
-        self.env = world.make(modules=tuple(modules), **options)
+    def __init__(
+        self, modules: Sequence[str] = NAMES["curious_fetch"], dense: bool = False, num_worlds: int = 1, **options: Any
+    ):
+        self.env = envs.make(modules=modules, **options).with_worlds(num_worlds)
         self.dense = dense
 
     def reset(self, rng: jax.Array) -> State:
-        """The start of an episode: cubes, module and goal drawn anew from a raw key [2]."""
+        """The start of an episode: cubes, module and goal drawn from a raw key [2]."""
         key_world, key_module, key_goal, key_next = jax.random.split(rng, 4)
         modules, state = self.env.modules, self.env.reset(key_world)
         module = jax.random.randint(key_module, (), 0, modules.num_modules)
-        asked = Asked(world=state, module=module, goal=modules.sample_goal(key_goal, module))
         zero = jnp.zeros(())
+        asked = Asked(world=state, module=module, goal=modules.sample_goal(key_goal, module), solved=zero)
         return State(asked, self._observe(asked), zero, zero, {"success": zero}, {"next_episode": key_next})
 
     def step(self, state: State, action: jax.Array) -> State:
@@ -83,6 +87,8 @@ class CuriousBraxEnv(Env):
         obs = self._observe(asked)
         sound = jnp.isfinite(obs).all()
         success, reward = self._judge(asked)
+        success = jnp.where(sound, success, 0.0)
+        change, asked = success - asked.solved, asked.replace(solved=success)
         info = dict(state.info)
         key, info["next_episode"] = jax.random.split(info["next_episode"])
         if "first_obs" in info:  # the cache of brax's AutoResetWrapper
@@ -93,7 +99,7 @@ class CuriousBraxEnv(Env):
             obs=jnp.where(sound, obs, 0.0),
             reward=jnp.where(sound, reward, -1.0),
             done=jnp.where(sound, 0.0, 1.0),
-            metrics={**state.metrics, "success": jnp.where(sound, success, 0.0)},
+            metrics={**state.metrics, "success": change},
             info=info,
         )
 
@@ -110,7 +116,7 @@ class CuriousBraxEnv(Env):
     @property
     def backend(self) -> str:
         """The physics: c, jax or warp."""
-        return getattr(self.env, "physics_name", "none")
+        return self.env.physics_name
 
     def _observe(self, asked: Asked) -> jax.Array:
         modules, obs = self.env.modules, asked.world.obs
@@ -136,6 +142,6 @@ def _entry(default: tuple[str, ...]) -> Any:
     return make
 
 
-brax_compat.apply()
+compat.apply()
 for _name, _modules in NAMES.items():
     brax_envs.register_environment(_name, _entry(_modules))

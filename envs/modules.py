@@ -2,7 +2,8 @@
 
 A world (envs.fetch, envs.point) turns names into `Module`s; `ModuleTable` lays their goal spaces side by
 side in one goal vector of size G = sum of their sizes, of which a module's goal fills its own slots and
-leaves zeros elsewhere (CURIOUS, "A Modular Multi-Goal Architecture").
+leaves zeros elsewhere (CURIOUS, "A Modular Multi-Goal Architecture"). A module index below 0 stands for HER's flat
+goal, which asks for every module at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-FLAT = -1  # the flat goal of HER: all modules at once
-RELEVANCE_THRESHOLD = 1e-3  # an outcome that moved less has not changed (SPEC 2.3)
+from envs.errors import ArgumentError
+
+RELEVANCE_THRESHOLD = 1e-3  # an outcome that moved less has not changed
 
 
 def _unmoved(goal: jax.Array, obs: jax.Array) -> jax.Array:
@@ -58,17 +60,17 @@ _REGISTRY: dict[str, Registration] = {}
 
 
 def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
-    """Makes a module of one's own available under a name.
+    """Makes a module of your own available under a name.
 
     Args:
-      name: what `--modules` calls it; letters, digits, - and _ (no comma).
+      name: how lists of modules name it; letters, digits, - and _ (no comma).
       build: observation layout -> Module of that name.
-      cubes: how many cubes its scene needs.
+      cubes: number of cubes that its scene needs.
     Raises:
-      ValueError: on a name with other characters.
+      ArgumentError: on a name with other characters.
     """
     if not name or not name.replace("_", "").replace("-", "").isalnum():
-        raise ValueError(f"module name {name!r}: use letters, digits, - and _ only")
+        raise ArgumentError("name", "use letters, digits, - and _ only", name)
     _REGISTRY[name] = Registration(build, cubes)
 
 
@@ -78,8 +80,40 @@ def registered() -> Mapping[str, Registration]:
 
 
 def distance_solved(outcome: jax.Array, target: jax.Array, tolerance: float) -> jax.Array:
-    """[n], [n] -> [] bool: strictly within the tolerance (metres); False for NaN."""
-    return jnp.linalg.norm(outcome - target) < tolerance
+    """[..., n], [..., n] -> [...] bool: strictly within the tolerance (metres); False for NaN. NumPy or JAX arrays."""
+    return norm(outcome - target) < tolerance
+
+
+def norm(vector: jax.Array) -> jax.Array:
+    """[..., n] -> [...]: length of the last axis, computed by the library that the array belongs to."""
+    return vector.__array_namespace__().linalg.norm(vector, axis=-1)
+
+
+def list_names(modules: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns the names in a list, or in a text with commas.
+
+    Raises:
+      ArgumentError: when there are none.
+    """
+    names = tuple(name.strip() for name in modules.split(",")) if isinstance(modules, str) else tuple(modules)
+    if not names:
+        raise ArgumentError("modules", "name at least one module")
+    return names
+
+
+def build_table(
+    names: Sequence[str], layout: Any, build: Callable[[str], Module], distractor: Callable[[int], Module]
+) -> "ModuleTable":
+    """Gathers a world's modules: those named, registered ones among them, then the layout's distractors.
+
+    Args:
+      build: a name of the world's own -> its module.
+      distractor: a number from 1 -> the module of that distractor.
+    Raises:
+      ArgumentError: when a module is named twice, or `build` refuses a name.
+    """
+    modules = [_REGISTRY[name].build(layout) if name in _REGISTRY else build(name) for name in names]
+    return ModuleTable((*modules, *(distractor(k) for k in range(1, layout.num_distractors + 1))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +126,7 @@ class ModuleTable:
         names = [m.name for m in self.modules]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"--modules: {name} is named twice; name each module once")
+                raise ArgumentError("modules", f"{name} is named twice; name each module once")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,12 +160,12 @@ class ModuleTable:
         return np.repeat(np.arange(self.num_modules, dtype=np.int32), [m.goal_size for m in self.modules])
 
     def mask(self, module: jax.Array) -> jax.Array:
-        """[...] -> [..., G] bool: the module's slots, all of them for FLAT."""
+        """[...] -> [..., G] bool: the module's slots, all of them for the flat goal."""
         module = jnp.asarray(module)[..., None]
-        return (jnp.asarray(self.slot_module) == module) | (module == FLAT)
+        return (jnp.asarray(self.slot_module) == module) | (module < 0)
 
     def descriptor(self, module: jax.Array) -> jax.Array:
-        """[...] -> [..., M] float32: one-hot m_d, zeros for FLAT."""
+        """[...] -> [..., M] float32: one-hot m_d, zeros for the flat goal."""
         return jax.nn.one_hot(module, self.num_modules)
 
     def outcomes(self, obs: jax.Array) -> jax.Array:
@@ -139,7 +173,7 @@ class ModuleTable:
         return _concatenate([m.outcome(obs) for m in self.modules])
 
     def relevant(self, first: jax.Array, last: jax.Array) -> jax.Array:
-        """[O], [O] -> [M] bool: did some coordinate of outcome i move by more than 1e-3 (SPEC 2.3)?
+        """[O], [O] -> [M] bool: did some coordinate of outcome i move by more than 1e-3?
 
         A module with neither goal nor `interest` has nothing to compare: every episode is relevant to it.
         """
@@ -163,9 +197,9 @@ class ModuleTable:
         return jnp.where(self.mask(module), now, 0.0)
 
     def reward(self, obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
-        """[O], [G], [] -> []: R_i, 0 when solved and -1 otherwise; FLAT is solved when every module is."""
+        """[O], [G], [] -> []: R_i, 0 when solved and -1 otherwise; the flat goal is when every module is."""
         solved = jnp.stack([m.solved(obs, goal[s]) for m, s in zip(self.modules, self.slots, strict=True)])
-        return jnp.where(jnp.where(module == FLAT, solved.all(), solved[module]), 0.0, -1.0)
+        return jnp.where(jnp.where(module < 0, solved.all(), solved[module]), 0.0, -1.0)
 
 
 def _concatenate(parts: Sequence[jax.Array]) -> jax.Array:

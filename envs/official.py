@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from envs.errors import ArgumentError
 from envs.fetch import constants as c
-from envs.fetch import plain
+from envs.fetch import numpy_arm
 from envs.fetch.observation import ObservationLayout
 
 # Each environment with the module that asks for the same.
@@ -56,20 +57,21 @@ def check(name: str) -> None:
     """Refuses what is no judge, and all names when gymnasium-robotics is missing.
 
     Raises:
-      ValueError: one line that names the option and the right values or the next move.
+      ArgumentError: with the right values or the next move.
     """
     known = ", ".join(MODULES)
     version = re.fullmatch(r"(Fetch(?:Reach|Push|PickAndPlace))-v([123])", name)
     if version:
         needs = "needs mujoco-py and starts" if version[2] == "1" else "starts"
-        raise ValueError(
-            f"--env {name}: refused, as it {needs} from wrong or irreproducible states, which gymnasium-robotics put "
-            f"right in v4; use {version[1]}-v4"
+        message = (
+            f"refused, as it {needs} from wrong or irreproducible states, which gymnasium-robotics put right in v4; "
+            f"use {version[1]}-v4"
         )
+        raise ArgumentError("env", message, name)
     if name not in MODULES:
-        raise ValueError(f"--env {name}: must be one of {known}")
+        raise ArgumentError("env", f"must be one of {known}", name)
     if importlib.util.find_spec("gymnasium_robotics") is None:
-        raise ValueError(f"--env {name}: gymnasium-robotics is missing; {_EXTRA}")
+        raise ArgumentError("env", f"gymnasium-robotics is missing; {_EXTRA}", name)
 
 
 def make(name: str) -> Any:
@@ -78,9 +80,9 @@ def make(name: str) -> Any:
     import gymnasium
     import gymnasium_robotics
 
-    from envs.compat import official as official_compat
+    from envs.compat import official as compat
 
-    official_compat.apply()
+    compat.apply()
     gymnasium.register_envs(gymnasium_robotics)
     return gymnasium.make(name, disable_env_checker=True)
 
@@ -99,9 +101,9 @@ class Imagined:
         """Cubes within ±0.15 m of the gripper, ≥ 0.1 m from it, from the cube, from each other and from the goal."""
         has_cube = len(observation) == _WITH_CUBE
         apart_from = [goal[:2], observation[_CUBE][:2]] if has_cube else [goal[:2]]
-        xy = plain.place_cubes(rng, layout.num_cubes - has_cube, observation[_GRIPPER][:2], apart_from)
+        xy = numpy_arm.place_cubes(rng, layout.num_cubes - has_cube, observation[_GRIPPER][:2], apart_from)
         heights = np.full((len(xy), 1), c.CUBE_REST_HEIGHT)
-        return cls(np.concatenate([xy, heights], axis=1), plain.place_distractors(rng, layout.num_distractors))
+        return cls(np.concatenate([xy, heights], axis=1), numpy_arm.place_distractors(rng, layout.num_distractors))
 
 
 def observe(observation: np.ndarray, imagined: Imagined) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Modules: `reach` (easy), `drag`, `drag2`, ... (harder: the point must find an object, which then clings to it, and take
 it along), `push`, `push2`, ... (hard: it must hold the object with its third action, too), distractors (impossible:
-objects that nothing touches), and registered ones of one's own. Object k is dragged or pushed, never both.
+objects that nothing touches), and registered ones. Object k is dragged or pushed, never both.
 It exists to test a learner quickly, so it also counts how often its step function is traced.
 
 The defaults master both within 3,000 to 4,000 episodes, in half a minute; small fast networks in seconds
@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from envs.modules import Module, ModuleTable, distance_solved, registered
+from envs.errors import ArgumentError
+from envs.modules import Module, ModuleTable, build_table, distance_solved, list_names, registered
 
 ARENA = 0.5  # the square is [-ARENA, ARENA]²
 START = 0.3  # objects start in the square [-START, START]², a few steps from the point
@@ -136,20 +137,24 @@ def create(names: Sequence[str], num_distractors: int = 0) -> PointEnv:
     """The probe with these modules.
 
     Raises:
-      ValueError: on a module it does not have, or an object both dragged and pushed.
+      ArgumentError: on a module it does not have, none at all, or an object both dragged and pushed.
     """
-    own = registered()
+    names, own = list_names(names), registered()
     places = [("", own[name].cubes) if name in own else _parse(name) for name in names]
     layout = PointLayout(max([1, *(number for _, number in places)]), num_distractors)
     for number in range(1, layout.num_cubes + 1):
         if {("drag", number), ("push", number)} <= set(places):
-            raise ValueError(
-                f"--modules: object {number} is dragged and pushed; number them apart, such as drag{number + 1}"
+            raise ArgumentError(
+                "modules", f"object {number} is dragged and pushed; number them apart, such as drag{number + 1}"
             )
-    modules = [own[name].build(layout) if name in own else _module(name, layout) for name in names]
-    modules += [_at(f"distractor{k}", layout.distractor_position(k), False) for k in range(1, num_distractors + 1)]
+    table = build_table(
+        names,
+        layout,
+        build=lambda name: _module(name, layout),
+        distractor=lambda k: _at(f"distractor{k}", layout.distractor_position(k), False),
+    )
     clinging = tuple(("drag", number) in places for number in range(1, layout.num_cubes + 1))
-    return PointEnv(layout, ModuleTable(tuple(modules)), clinging)
+    return PointEnv(layout, table, clinging)
 
 
 def _parse(name: str) -> tuple[str, int]:
@@ -158,7 +163,7 @@ def _parse(name: str) -> tuple[str, int]:
     if not match:
         own = "".join(f", {n}" for n in registered())
         forms = f"reach, push, drag, pushK, dragK (such as push2){own}"
-        raise ValueError(f"--modules: unknown module {name!r} in --world point; use {forms}")
+        raise ArgumentError("modules", f"unknown module {name!r} in the point world; use {forms}")
     return ("reach", 0) if match[1] else (match[2], int(match[3] or 1))
 
 

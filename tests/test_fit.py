@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from helpers.parts import assert_same, make_run, tiny_config
 
+import envs
 from curious_jax import errors, evaluation, fit
 from curious_jax.learner import trainer
-from envs import world
 
 NAMES = ("reach", "push")
 TIMINGS = ("wall_s", "perf/env_steps_per_s", "perf/updates_per_s")
@@ -57,7 +57,7 @@ class Script:
 @pytest.fixture(scope="module")
 def states():
     """Initial states for one seed and for two."""
-    env = world.make("point", NAMES)
+    env = envs.make("point", NAMES)
     return {s: trainer.init(tiny_config(modules=NAMES, distractors=0, num_seeds=s), env) for s in (1, 2)}
 
 
@@ -80,7 +80,7 @@ def scripted(monkeypatch, states):
             reports.append(report)
             return callback(report) if callback else None
 
-        _, history = fit.fit(config, world.make("point", NAMES), keep)
+        _, history = fit.fit(config, envs.make("point", NAMES), keep)
         return history, script, reports
 
     return run

@@ -21,21 +21,14 @@ def make_env(config: TrainConfig) -> Any:
     """
     check_envs_package()
     import_modules(config.imports)
+    import envs
     from curious_jax.learner import devices, perturbation
-    from envs import world
 
     devices.check(config)
     try:
-        env = world.make(
-            world=config.world,
-            modules=config.modules,
-            distractors=config.distractors,
-            physics=config.physics,
-            num_worlds=1,  # `fit` makes buffers for all of them, once memory.check has let the run pass
-            start=config.start,
-        )
+        env = envs.make(config.world, config.modules, config.distractors, config.physics, config.start)
     except ValueError as error:
-        raise ConfigError(with_import_hint(str(error))) from None
+        raise ConfigError(with_import_hint(name_option(error))) from None
     if env.physics_name == "warp" and devices.count(config.devices) > 1:
         raise ConfigError(
             f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
@@ -60,6 +53,14 @@ def import_modules(names: Iterable[str]) -> None:
             why = "there is no such module; start in its folder, or put that on PYTHONPATH" if missing else (
                 f"{type(error).__name__}: {error}")  # fmt: skip
             raise ConfigError(f"--import {name}: {why}") from None
+
+
+def name_option(error: ValueError) -> str:
+    """Returns an error's message, with the option's name where `envs` names an argument (envs.errors)."""
+    if not hasattr(error, "argument"):
+        return str(error)
+    value = "" if error.value is None else f" {error.value}"
+    return f"--{error.argument.replace('_', '-')}{value}: {error.message}"
 
 
 def with_import_hint(message: str) -> str:

@@ -74,7 +74,7 @@ def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: 
     """Yields whole pictures [H, W, 3] uint8, `tiles` episodes at a time, one such round after the other.
 
     Args:
-      renderer: draws one state (envs.pictures.Renderer).
+      renderer: draws one state (envs.pictures.protocol.Renderer).
       modules: the environment's module table.
       goal: makes what the renderer takes from (goal, colour, solved).
     """

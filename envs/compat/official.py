@@ -2,7 +2,7 @@
 
 The reason: four functions of its `utils/mujoco_utils.py` (set/get_joint_qpos/qvel) ask whether a joint's type, a numpy
 integer, is `in` a tuple of MuJoCo enums. Since MuJoCo 3.12 that is false for equal values, and every Fetch environment
-fails an assertion when it is made. Here they are written anew, with types compared as plain integers.
+fails an assertion when it is made. Here they are written again, with types compared as plain integers.
 
 Remove this file, and the call of `apply` in official.py, when a gymnasium-robotics is out whose Fetch-v4 environments
 can be made without it, and pyproject.toml asks for that version: tests/test_official.py fails when it is time.

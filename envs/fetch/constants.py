@@ -4,11 +4,13 @@ Lengths in metres, times in seconds, masses in kilograms. "official" is gymnasiu
 The arm's own numbers stand in robot.xml.
 """
 
+from envs.physics.protocol import SUBSTEPS
+
 # Time: official, and the CURIOUS paper's 25 Hz control.
 PHYSICS_STEP = 0.002
-SUBSTEPS = 20
 CONTROL_PERIOD = PHYSICS_STEP * SUBSTEPS
 EPISODE_LENGTH = 50
+OBS_BOUND = 10.0  # an episode with any |observation| beyond this (m, rad) has left the workspace
 
 # Action: official `_set_action`.
 ACTION_SIZE = 4

@@ -1,8 +1,9 @@
-"""The Modular Goal Fetch Arm: reset and step of ONE environment, vmapped by its callers. It knows no goals."""
+"""The Modular Goal Fetch Arm: reset and step of ONE environment, vmapped by its callers, and its modules."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import chex
 import flax.struct
@@ -10,11 +11,14 @@ import jax
 import jax.numpy as jnp
 import mujoco
 
+from envs.errors import ArgumentError
 from envs.fetch import constants as c
+from envs.fetch import modules as fetch_modules
 from envs.fetch import scene, start
 from envs.fetch.observation import ObservationLayout, SensorLayout, observe
-from envs.physics.protocol import Physics, PhysicsState
-from envs.physics.select import select
+from envs.modules import ModuleTable, list_names
+from envs.physics import select
+from envs.physics.protocol import Physics, PhysicsState, initial_state
 
 Array = jax.Array
 
@@ -36,71 +40,98 @@ class FetchState:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FetchEnv:
-    """A Fetch arm at a table with cubes and out-of-reach distractors. All methods are pure.
+    """A Fetch arm at a table with cubes, out-of-reach distractors, and modules. All methods are pure.
 
     Episodes have 50 control steps of 0.04 s and never end early; counting them is the caller's.
     A world that diverges shows as NaN in `obs` and stays alone.
     """
 
     layout: ObservationLayout
+    modules: ModuleTable
     model: mujoco.MjModel
-    physics: Physics
     start: start.Start
+    physics_name: str  # c, jax or warp
+    physics: Physics | None = None  # built by with_worlds
 
     action_size = c.ACTION_SIZE
     episode_length = c.EPISODE_LENGTH
-
-    @classmethod
-    def create(
-        cls,
-        num_cubes: int = 2,
-        num_distractors: int = 0,
-        physics: str = "auto",
-        num_worlds: int = 1,
-        start_name: str = "default",
-    ) -> FetchEnv:
-        """Builds the scene and its physics, with buffers for `num_worlds` worlds (all vmapped axes together).
-
-        Raises:
-          ValueError: for negative counts, an unknown physics or start, or a physics that is not installed.
-        """
-        if num_distractors < 0:
-            raise ValueError(f"num_distractors must be 0 or more, got {num_distractors}")
-        model = scene.build_model(num_cubes)
-        return cls(
-            layout=ObservationLayout(num_cubes, num_distractors),
-            model=model,
-            physics=select(physics, model, num_worlds),
-            start=start.settled_start(start_name),
-        )
+    obs_bound = c.OBS_BOUND
+    physics_steps_per_step = c.SUBSTEPS
 
     @property
     def obs_size(self) -> int:
+        """O."""
         return self.layout.size
 
+    @property
+    def physics_bytes_per_world(self) -> int:
+        """Approximate memory of the physics buffers."""
+        return select.bytes_per_world(self.physics_name, self.model)
+
     def with_worlds(self, num_worlds: int) -> FetchEnv:
-        """The same environment with physics buffers for `num_worlds` worlds, all vmapped axes together."""
+        """The same environment with physics for `num_worlds` worlds, all vmapped axes together."""
+        if self.physics is None:
+            return dataclasses.replace(self, physics=select.build(self.physics_name, self.model, num_worlds))
         return dataclasses.replace(self, physics=self.physics.with_worlds(num_worlds))
 
     def reset(self, key: Array) -> FetchState:
-        """Start of an episode: settled arm, cubes and distractors drawn anew. A function of `key` alone."""
+        """Starts an episode: settled arm, cubes and distractors drawn from `key` alone."""
         cube_key, distractor_key, state_key = jax.random.split(key, 3)
         cubes = start.place_cubes(cube_key, self.layout.num_cubes, jnp.asarray(self.start.gripper[:2]))
-        physics = self.physics.init(*start.with_cubes(self.start, cubes))
+        physics = initial_state(*start.with_cubes(self.start, cubes))
         distractors = _place_distractors(distractor_key, self.layout.num_distractors)
         return FetchState(
             physics=physics, distractors=distractors, key=state_key, obs=observe(physics.sensordata, distractors)
         )
 
     def step(self, state: FetchState, action: Array) -> FetchState:
-        """One control step of 0.04 s with `action` [4], clipped to [-1, 1]: x, y, z of the gripper, fingers."""
+        """Makes one control step of 0.04 s with `action` [4], clipped to [-1, 1]: x, y, z of the gripper, fingers.
+
+        Raises:
+          RuntimeError: when the environment has no physics yet.
+        """
         chex.assert_shape(action, (c.ACTION_SIZE,))
+        if self.physics is None:
+            raise RuntimeError("this environment has no physics yet: call with_worlds(number of worlds) first")
         next_key, distractor_key = jax.random.split(state.key)
         physics = self.physics.step(state.physics, *_targets(state.physics, action, self.start.locked))
         distractors = _move_distractors(distractor_key, state.distractors)
         return FetchState(
             physics=physics, distractors=distractors, key=next_key, obs=observe(physics.sensordata, distractors)
         )
+
+
+def create(names: Sequence[str], distractors: int = 0, physics: str = "auto", start_name: str = "default") -> FetchEnv:
+    """Builds the arm with as many cubes as the modules name, and a distractor module per distractor.
+
+    Goals and cubes lie around the gripper of the start.
+
+    Raises:
+      ArgumentError: for a bad module, physics or start, or a physics that is not installed.
+    """
+    names = list_names(names)
+    # Before the scene: a bad name should cost nothing.
+    layout = ObservationLayout(fetch_modules.cubes_needed(names), distractors)
+    table = fetch_modules.table(names, layout, start.goal_centre(start_name))
+    _check_fingers(names, start_name)
+    return FetchEnv(
+        layout=layout,
+        modules=table,
+        physics_name=select.resolve(physics),
+        start=start.settled_start(start_name),
+        model=scene.build_model(layout.num_cubes),
+    )
+
+
+def _check_fingers(names: Sequence[str], start_name: str) -> None:
+    """Refuses modules that need fingers where those are locked."""
+    own = fetch_modules.registered()
+    grasping = [n for n in names if n not in own and fetch_modules.parse(n)[0] in ("pnp", "stack")]
+    if grasping and start_name in c.LOCKED_STARTS:
+        message = (
+            f"its fingers are locked shut, so {grasping[0]} cannot be learned; name modules that only reach or push"
+        )
+        raise ArgumentError("start", message, start_name)
 
 
 def _targets(physics: PhysicsState, action: Array, locked: bool) -> tuple[Array, Array, Array]:
@@ -110,10 +141,10 @@ def _targets(physics: PhysicsState, action: Array, locked: bool) -> tuple[Array,
     """
     action = jnp.clip(action, -1.0, 1.0)
     hand = physics.sensordata[SensorLayout.hand_position]
-    quaternion = physics.sensordata[SensorLayout.hand_quaternion] + jnp.array(c.HAND_ROTATION)
+    quaternion = physics.sensordata[SensorLayout.hand_quaternion] + jnp.array(c.HAND_ROTATION, jnp.float32)
     fingers = physics.qpos[start.FINGER_JOINTS]
     return (
-        jnp.zeros(2) if locked else jnp.clip(fingers + action[3], *c.FINGER_RANGE),
+        jnp.zeros(2, jnp.float32) if locked else jnp.clip(fingers + action[3], *c.FINGER_RANGE),
         hand + c.DISPLACEMENT * action[:3],
         quaternion / jnp.linalg.norm(quaternion),
     )
@@ -121,12 +152,12 @@ def _targets(physics: PhysicsState, action: Array, locked: bool) -> tuple[Array,
 
 def _place_distractors(key: Array, num_distractors: int) -> Array:
     """Distractor positions [D, 3], out of the arm's reach at cube height."""
-    low, high = (jnp.array(bound) for bound in zip(c.DISTRACTOR_X, c.DISTRACTOR_Y, strict=True))
-    xy = jax.random.uniform(key, (num_distractors, 2), minval=low, maxval=high)
-    return jnp.concatenate([xy, jnp.full((num_distractors, 1), c.CUBE_REST_HEIGHT)], axis=1)
+    low, high = (jnp.array(bound, jnp.float32) for bound in zip(c.DISTRACTOR_X, c.DISTRACTOR_Y, strict=True))
+    xy = jax.random.uniform(key, (num_distractors, 2), jnp.float32, minval=low, maxval=high)
+    return jnp.concatenate([xy, jnp.full((num_distractors, 1), c.CUBE_REST_HEIGHT, jnp.float32)], axis=1)
 
 
 def _move_distractors(key: Array, distractors: Array) -> Array:
     """A Gaussian step of 5 mm in x and y; they touch nothing."""
-    step = c.DISTRACTOR_STEP * jax.random.normal(key, (distractors.shape[0], 2))
+    step = c.DISTRACTOR_STEP * jax.random.normal(key, (distractors.shape[0], 2), jnp.float32)
     return distractors.at[:, :2].add(step)

@@ -1,4 +1,4 @@
-"""The Fetch arm's modules and their names: reach, pushK, pnpK, stackKonJ, distractors (SPEC 1)."""
+"""The Fetch arm's modules and their names: reach, pushK, pnpK, stackKonJ, distractors."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envs.modules import Module, ModuleTable, distance_solved, registered
+from envs.errors import ArgumentError
+from envs.modules import Module, ModuleTable, build_table, distance_solved, norm, registered
 
 GOAL_RANGE = 0.15  # m, goals lie within ± this of the start gripper's x and y
 START_GRIPPER = (1.3419, 0.7491, 0.5347)  # m, gripper at the start of an episode (start `default`)
@@ -25,19 +26,19 @@ def parse(name: str) -> tuple[str, int, int]:
     """A module's name -> (kind, cube, base cube); 0 where a kind has none. push1 is push, stack1on2 stack.
 
     Raises:
-      ValueError: on a name outside the grammar, naming the right forms.
+      ArgumentError: on a name outside the grammar, naming the right forms.
     """
     match = _NAME.fullmatch(name)
     if not match:
         own = "".join(f", {n}" for n in registered())
-        raise ValueError(f"--modules: unknown module {name!r}; use {_FORMS}{own}")
+        raise ArgumentError("modules", f"unknown module {name!r}; use {_FORMS}{own}")
     reach, moved, cube, stack, top, base = match.groups()
     if reach:
         return "reach", 0, 0
     if moved:
         return moved, int(cube or 1), 0
     if top == base and top is not None:
-        raise ValueError(f"--modules: {name} puts a cube on itself; name two cubes, such as stack1on2")
+        raise ArgumentError("modules", f"{name} puts a cube on itself; name two cubes, such as stack1on2")
     return stack, int(top or 1), int(base or 2)
 
 
@@ -47,7 +48,7 @@ def canonical(name: str) -> str:
 
 
 def cubes_needed(names: Sequence[str]) -> int:
-    """How many cubes the scene needs: as many as the modules name, two at least (SPEC 1)."""
+    """Returns the number of cubes in the scene: as many as the modules name, and at least two."""
     own = registered()
     numbers = [2]
     for name in names:
@@ -56,17 +57,36 @@ def cubes_needed(names: Sequence[str]) -> int:
 
 
 def table(names: Sequence[str], layout: Any, centre: Sequence[float] = START_GRIPPER[:2]) -> ModuleTable:
-    """The module table for these names, the layout's distractors last.
+    """Builds the module table for these names, with the layout's distractors last.
 
     Args:
       centre: x, y (m) of the start gripper, around which goals lie.
     Raises:
-      ValueError: on an unknown module, a stack of a cube on itself, or a module named twice.
+      ArgumentError: on an unknown module, a stack of a cube on itself, a module named twice, or none at all.
     """
-    own = registered()
-    modules = [own[name].build(layout) if name in own else _build(name, layout, centre) for name in names]
-    modules += [_distractor(k, layout, centre) for k in range(1, layout.num_distractors + 1)]
-    return ModuleTable(tuple(modules))
+    return build_table(
+        names,
+        layout,
+        build=lambda name: _build(name, layout, centre),
+        distractor=lambda number: _distractor(number, layout, centre),
+    )
+
+
+def judged_by(name: str, layout: Any) -> tuple[slice, ...]:
+    """Slices of the observation that the module's reward looks at; the first is what its goal speaks of."""
+    kind, cube, _ = parse(name)
+    if kind == "reach":
+        return (layout.gripper_position,)
+    moved = layout.cube_position(cube)
+    return (moved, layout.gripper_position) if kind == "stack" else (moved,)
+
+
+def goal_point(goal: Any) -> Any:
+    """[..., 2 or 3] -> [..., 3] m: a goal's place; two numbers are a point on the table. NumPy or JAX arrays."""
+    if goal.shape[-1] == 3:
+        return goal
+    xp = goal.__array_namespace__()
+    return xp.concatenate([goal, xp.full((*goal.shape[:-1], 1), REST_HEIGHT, goal.dtype)], axis=-1)
 
 
 def _build(name: str, layout: Any, centre: Sequence[float]) -> Module:
@@ -82,12 +102,14 @@ def _build(name: str, layout: Any, centre: Sequence[float]) -> Module:
 
 
 def _sample_xy(key: jax.Array, centre: Sequence[float]) -> jax.Array:
-    return jnp.array(centre) + jax.random.uniform(key, (2,), minval=-GOAL_RANGE, maxval=GOAL_RANGE)
+    return jnp.array(centre, jnp.float32) + jax.random.uniform(
+        key, (2,), jnp.float32, minval=-GOAL_RANGE, maxval=GOAL_RANGE
+    )
 
 
 def _sample_xyz(key: jax.Array, centre: Sequence[float]) -> jax.Array:
     key_xy, key_z = jax.random.split(key)
-    z = REST_HEIGHT + jax.random.uniform(key_z, (1,), maxval=MAX_LIFT)
+    z = REST_HEIGHT + jax.random.uniform(key_z, (1,), jnp.float32, maxval=MAX_LIFT)
     return jnp.concatenate([_sample_xy(key_xy, centre), z])
 
 
@@ -98,23 +120,18 @@ def _anywhere(name: str, position: slice, centre: Sequence[float]) -> Module:
         goal_size=3,
         outcome=lambda obs: obs[position],
         sample_goal=lambda key: _sample_xyz(key, centre),
-        solved=lambda obs, goal: distance_solved(obs[position], goal, TOLERANCE),
+        solved=lambda obs, goal: distance_solved(obs[..., position], goal, TOLERANCE),
     )
 
 
 def _on_table(name: str, position: slice, centre: Sequence[float], achievable: bool = True) -> Module:
     """push: a point on the table; the distance is 3-D, so a lifted cube does not count."""
-
-    def solved(obs: jax.Array, goal: jax.Array) -> jax.Array:
-        target = jnp.concatenate([goal, jnp.array([REST_HEIGHT])])
-        return distance_solved(obs[position], target, TOLERANCE)
-
     return Module(
         name=name,
         goal_size=2,
         outcome=lambda obs: obs[position][:2],
         sample_goal=lambda key: _sample_xy(key, centre),
-        solved=solved,
+        solved=lambda obs, goal: distance_solved(obs[..., position], goal_point(goal), TOLERANCE),
         achievable=achievable,
     )
 
@@ -125,23 +142,25 @@ def _distractor(number: int, layout: Any, centre: Sequence[float]) -> Module:
 
 
 def _stack(name: str, top: slice, base: slice, gripper: slice, centre: Sequence[float]) -> Module:
-    """stack: the point above the base cube, with the gripper away (SPEC 1).
+    """stack: the point above the base cube, with the gripper away.
 
     Its goal follows the base cube's x and y; relevance and hindsight see the top cube's position alone.
     """
 
     def solved(obs: jax.Array, goal: jax.Array) -> jax.Array:
-        away = jnp.linalg.norm(obs[gripper] - goal) >= STACK_CLEARANCE
-        return distance_solved(obs[top], goal, TOLERANCE) & away
+        away = norm(obs[..., gripper] - goal) >= STACK_CLEARANCE
+        return distance_solved(obs[..., top], goal, TOLERANCE) & away
 
     def goal_at(goal: jax.Array, obs: jax.Array) -> jax.Array:
-        return jnp.concatenate([obs[base][:2], jnp.array([STACK_HEIGHT])])
+        xp = obs.__array_namespace__()
+        height = xp.full((*obs.shape[:-1], 1), STACK_HEIGHT, obs.dtype)
+        return xp.concatenate([obs[..., base][..., :2], height], axis=-1)
 
     return Module(
         name=name,
         goal_size=3,
         outcome=lambda obs: obs[top],
-        sample_goal=lambda key: jnp.array([*centre, STACK_HEIGHT]),
+        sample_goal=lambda key: jnp.array([*centre, STACK_HEIGHT], jnp.float32),
         solved=solved,
         goal_at=goal_at,
     )

@@ -123,8 +123,8 @@ def observe(sensordata: Array, distractors: Array) -> Array:
     return jnp.concatenate([*sensed(sensordata), distractors.reshape(-1)])
 
 
-def sensed(sensordata: Any, xp: Any = jnp) -> list[Any]:
-    """The observation's parts but for the distractors, in order; `xp` is jnp or numpy, as sensordata is."""
+def sensed(sensordata: Any) -> list[Any]:
+    """The observation's parts but for the distractors, in order, from a NumPy or JAX array."""
     sensors = SensorLayout((sensordata.shape[0] - _ROBOT_SENSORS) // _CUBE_SENSORS)
     gripper = sensordata[sensors.gripper_position]
     gripper_velocity = sensordata[sensors.gripper_velocity]
@@ -139,19 +139,20 @@ def sensed(sensordata: Any, xp: Any = jnp) -> list[Any]:
         parts += [
             position,
             position - gripper,
-            quaternion_to_euler(sensordata[sensors.cube_quaternion(k)], xp),
+            quaternion_to_euler(sensordata[sensors.cube_quaternion(k)]),
             (sensordata[sensors.cube_velocity(k)] - gripper_velocity) * CONTROL_PERIOD,
             sensordata[sensors.cube_angular_velocity(k)] * CONTROL_PERIOD,
         ]
     return parts
 
 
-def quaternion_to_euler(quaternion: Any, xp: Any = jnp) -> Any:
+def quaternion_to_euler(quaternion: Any) -> Any:
     """Euler angles [3] in rad of a unit quaternion (w, x, y, z): intrinsic x, then y, then z.
 
     R = Rx(a) Ry(b) Rz(c), what `mat2euler` in gymnasium-robotics' rotations returns. At the pole (b = ±90°) only a ± c
-    is determined; there a = 0. `xp` is jnp or numpy, as the quaternion is.
+    is determined; there a = 0. The quaternion is a NumPy or JAX array, and so are the angles.
     """
+    xp = quaternion.__array_namespace__()
     w, x, y, z = quaternion
     r02 = 2 * (x * z + w * y)
     r12, r22 = 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from envs.errors import ArgumentError
 from envs.fetch import constants as c
 from envs.fetch import scene
+from envs.fetch.modules import START_GRIPPER
 from envs.fetch.observation import SensorLayout
 
 Array = jax.Array
@@ -48,10 +51,10 @@ def settled_start(name: str = "default") -> Start:
       name: default, or as an official environment starts: fetch-reach with locked fingers, fetch-push with locked
         fingers and 12 cm lower.
     Raises:
-      ValueError: one line that names the option and the right values.
+      ArgumentError: naming the right values.
     """
     if name not in STARTS:
-        raise ValueError(f"--start {name}: must be one of {', '.join(STARTS)}")
+        raise ArgumentError("start", f"must be one of {', '.join(STARTS)}", name)
     model = scene.build_model(num_cubes=0)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
@@ -63,12 +66,23 @@ def settled_start(name: str = "default") -> Start:
     return Start(qpos, qvel, sensordata, locked=name in c.LOCKED_STARTS)
 
 
+def goal_centre(name: str) -> Sequence[float]:
+    """x, y in m around which goals lie: where the gripper starts.
+
+    Raises:
+      ArgumentError: on an unknown start.
+    """
+    if name == "default":  # the official figure, which is the settled one's to 0.1 mm
+        return START_GRIPPER[:2]
+    return settled_start(name).gripper[:2].tolist()
+
+
 def with_cubes(start: Start, cubes: Array) -> tuple[Array, Array, Array]:
     """qpos, qvel and sensordata of the settled arm with level cubes at rest at `cubes` [n, 2] (x, y in m)."""
     n = cubes.shape[0]
-    position = jnp.concatenate([cubes, jnp.full((n, 1), c.CUBE_REST_HEIGHT)], axis=1)
-    pose = jnp.concatenate([position, jnp.tile(jnp.array([1.0, 0.0, 0.0, 0.0]), (n, 1))], axis=1)
-    still = jnp.zeros((n, 6))
+    position = jnp.concatenate([cubes, jnp.full((n, 1), c.CUBE_REST_HEIGHT, jnp.float32)], axis=1)
+    pose = jnp.concatenate([position, jnp.tile(jnp.array([1.0, 0.0, 0.0, 0.0], jnp.float32), (n, 1))], axis=1)
+    still = jnp.zeros((n, 6), jnp.float32)
     sensors = jnp.concatenate([pose, still], axis=1)
     return (
         jnp.concatenate([start.qpos, pose.reshape(-1)]),
@@ -86,14 +100,14 @@ def place_cubes(key: Array, num_cubes: int, gripper: Array) -> Array:
     """
     shape = (_TRIES, num_cubes, _CANDIDATES, 2)
     # Drawn in one row: the same numbers, compiled in a fifth of the time.
-    box = jax.random.uniform(key, (math.prod(shape),), minval=-c.CUBE_BOX, maxval=c.CUBE_BOX).reshape(shape)
+    box = jax.random.uniform(key, (math.prod(shape),), jnp.float32, -c.CUBE_BOX, c.CUBE_BOX).reshape(shape)
     placements, spacings = jax.vmap(_place_in_order)(gripper + box, jnp.tile(gripper, (_TRIES, 1)))
     return placements[_first_or_best(spacings)]
 
 
 def _place_in_order(candidates: Array, gripper: Array) -> tuple[Array, Array]:
     """One placement [n, 2] from candidates [n, C, 2], and the smallest distance [] in it."""
-    taken, spacing = [gripper], jnp.array(jnp.inf)
+    taken, spacing = [gripper], jnp.array(jnp.inf, jnp.float32)
     for options in candidates:
         distances = jnp.linalg.norm(options[:, None] - jnp.stack(taken), axis=-1).min(axis=1)
         chosen = _first_or_best(distances)

@@ -17,11 +17,12 @@ import jax
 import numpy as np
 
 HostFunction = Callable[[np.ndarray, np.ndarray], None]
-"""(input, output): fills output from input. Views of XLA's memory, gone when the call returns; no JAX inside."""
+"""(input [..., n], output [..., m]), float32: fills output. Views of XLA's memory, gone when the call returns."""
 
 _VERSION = 0, 1  # of the interface; structures only grow at their ends within one major version
 _METADATA = 1  # XLA asks for the version, in place of a call
 _INTERNAL = 13  # error code
+_FLOAT32 = 11  # of XLA_FFI_DataType
 
 
 class _Extension(ctypes.Structure):
@@ -85,12 +86,14 @@ class _CallFrame(ctypes.Structure):
 
 
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_CallFrame))
-_targets: dict[str, Any] = {}  # XLA keeps their addresses as long as the process lives
+_targets: dict[str, tuple[Any, int, int]] = {}  # handler, n, m; XLA keeps their addresses as long as the process lives
 
 
-def register(name: str, function: HostFunction) -> None:
+def register(name: str, function: HostFunction, inputs: int, outputs: int) -> None:
     """Makes `function` callable as `name` on the CPU; a name that is taken keeps the function it has.
 
+    Args:
+      inputs, outputs: n and m, the last axes of what it reads and fills. Every call is held to them.
     Raises:
       RuntimeError: when this jaxlib's interface is another one.
     """
@@ -103,7 +106,10 @@ def register(name: str, function: HostFunction) -> None:
             extension.metadata.contents.version.major, extension.metadata.contents.version.minor = _VERSION
             return None
         try:
-            function(_view(frame.contents.arguments), _view(frame.contents.results))
+            x, out = _view(frame.contents.arguments, inputs), _view(frame.contents.results, outputs)
+            if x.shape[:-1] != out.shape[:-1]:
+                raise ValueError(f"leading axes {x.shape[:-1]} in, {out.shape[:-1]} out: they must be the same")
+            function(x, out)
         except BaseException as error:  # must not leave through C
             return _error(frame.contents.api, f"{name}: {type(error).__name__}: {error}")
         return None
@@ -114,18 +120,32 @@ def register(name: str, function: HostFunction) -> None:
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
     except Exception as error:
         raise RuntimeError(f"{name}: XLA does not take it as a foreign function ({error})") from error
-    _targets[name] = handler
+    _targets[name] = handler, inputs, outputs
 
 
-def call(name: str, result: jax.ShapeDtypeStruct, x: jax.Array) -> jax.Array:
-    """`x` float32 [..., n] → `result`, by the host function; leading axes added by vmap arrive as they are."""
-    return jax.ffi.ffi_call(name, result, vmap_method="expand_dims")(x)
+def call(name: str, x: jax.Array) -> jax.Array:
+    """`x` float32 [n] → float32 [m], by the host function; leading axes added by vmap arrive as they are.
+
+    Raises:
+      TypeError: when `x` has another type or shape.
+    """
+    _, inputs, outputs = _targets[name]
+    if x.dtype != np.float32 or x.shape != (inputs,):
+        raise TypeError(f"{name}: takes float32 [{inputs}], got {x.dtype} {list(x.shape)}")
+    return jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((outputs,), np.float32), vmap_method="expand_dims")(x)
 
 
-def _view(buffers: _Buffers) -> np.ndarray:
-    """The first buffer as an array, without a copy."""
+def _view(buffers: _Buffers, size: int) -> np.ndarray:
+    """The only buffer as an array [..., size], without a copy.
+
+    Raises:
+      TypeError: when there are several, or it has another type or shape.
+    """
     buffer = buffers.buffers[0].contents
-    shape = buffer.dims[: buffer.rank]
+    shape = tuple(buffer.dims[: buffer.rank])
+    if (buffers.size, buffer.dtype, shape[-1:]) != (1, _FLOAT32, (size,)):
+        given = f"{buffers.size} buffers, of which the first has type {buffer.dtype} and shape {shape}"
+        raise TypeError(f"takes one float32 buffer [..., {size}] (type {_FLOAT32}), got {given}")
     memory: Any = (ctypes.c_float * math.prod(shape)).from_address(buffer.data)
     return np.frombuffer(memory, np.float32).reshape(shape)
 

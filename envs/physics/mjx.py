@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import importlib.metadata
-from pathlib import Path
+from collections.abc import Callable
 
 import jax
 import mujoco
 import numpy as np
 from mujoco import mjx
 
-from envs.physics import kept, mjx_step, protocol
+from envs.physics import mjx_step, protocol
 from envs.physics.protocol import Array, PhysicsState
 
 
@@ -21,9 +20,7 @@ from envs.physics.protocol import Array, PhysicsState
 class MjxPhysics:
     """Each control step is a loop of 20 physics steps on a fresh `mjx.Data`, whose buffers hold every contact."""
 
-    blank: mjx.Data
-    steps: kept.Function
-    name = "jax"
+    control_step: Callable[..., tuple[Array, ...]]
 
     @classmethod
     def create(cls, model: mujoco.MjModel) -> MjxPhysics:
@@ -41,27 +38,18 @@ class MjxPhysics:
         put, blank = mjx.put_model(model, impl="jax"), mjx.make_data(model, impl="jax")
         welded = mjx_step.WeldedBody(model)
 
-        def steps(qpos: Array, qvel: Array, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> tuple[Array, ...]:
+        def control_step(qpos: Array, qvel: Array, ctrl: Array, pos: Array, quat: Array) -> tuple[Array, ...]:
             """A control step of one world -> qpos, qvel, sensordata."""
-            data = blank.replace(
-                qpos=qpos, qvel=qvel, ctrl=ctrl, mocap_pos=mocap_pos[None], mocap_quat=mocap_quat[None]
-            )
+            inputs = {"qpos": qpos, "qvel": qvel, "ctrl": ctrl, "mocap_pos": pos[None], "mocap_quat": quat[None]}
+            data = blank.replace(**{name: x.astype(blank.qpos.dtype) for name, x in inputs.items()})
             with _full_precision(), mjx_step.unfused_kinematics():
                 data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(put, d, welded), data)
             return data.qpos, data.qvel, data.sensordata
 
-        return cls(blank, kept.over_worlds(steps, _content(model)))
-
-    @property
-    def bytes_per_world(self) -> int:
-        """Of an `mjx.Data` three times: before and after a physics step, and on the way."""
-        return 3 * sum(x.nbytes for x in jax.tree.leaves(self.blank))
-
-    def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
-        return protocol.initial_state(qpos, qvel, sensordata)
+        return cls(jax.jit(control_step))  # jitted, so that a program that calls it twice traces it once
 
     def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
-        qpos, qvel, sensordata = self.steps(state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat)
+        qpos, qvel, sensordata = self.control_step(state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat)
         return protocol.next_state(state, qpos, qvel, sensordata, overflow=False)
 
     def with_worlds(self, num_worlds: int) -> MjxPhysics:
@@ -69,16 +57,9 @@ class MjxPhysics:
         return self
 
 
-def _content(model: mujoco.MjModel) -> bytes:
-    """All that the traced step depends on: the model, mjx, and these files."""
-    saved = np.empty(mujoco.mj_sizeModel(model), np.uint8)
-    mujoco.mj_saveModel(model, None, saved)
-    here = Path(__file__)
-    sources = b"".join(
-        here.with_name(name).read_bytes() for name in ("kept.py", "mjx.py", "mjx_step.py", "protocol.py")
-    )
-    versions = f"{mujoco.__version__} {importlib.metadata.version('mujoco-mjx')}"
-    return saved.tobytes() + versions.encode() + sources
+def bytes_per_world(model: mujoco.MjModel) -> int:
+    """Memory of an `mjx.Data` three times: before and after a physics step, and in between."""
+    return 3 * sum(x.nbytes for x in jax.tree.leaves(mjx.make_data(model, impl="jax")))
 
 
 def _margins_into_sizes(model: mujoco.MjModel) -> None:

@@ -22,35 +22,24 @@ _CONTROL = mujoco.mjtState.mjSTATE_CTRL | mujoco.mjtState.mjSTATE_MOCAP_POS | mu
 class NativePhysics:
     """The `c` backend. Uses every core this process may run on."""
 
-    name = "c"
-
     def __init__(self, model: mujoco.MjModel, num_threads: int | None = None):
         protocol.check_model(model)
         self.model = copy.copy(model)
         # By default MuJoCo resets a diverged world, and nobody notices. (The other backends refuse this flag.)
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        self._stepper = _BatchStepper(self.model, num_threads or len(os.sched_getaffinity(0)))
+        self._stepper = _BatchStepper(self.model, num_threads or _cores())
         self._target = _register(self._stepper)
 
-    @property
-    def bytes_per_world(self) -> int:
-        """Of the callback's buffers, on the host."""
-        buffers = _Buffers(self.model, 1)
-        return sum(x.nbytes for x in (buffers.start, buffers.control, buffers.states, buffers.sensordata))
-
-    def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
-        return protocol.initial_state(qpos, qvel, sensordata)
-
     def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
-        nq, nv = self.model.nq, self.model.nv
         # One array in, one array out: each costs the callback a copy and a conversion.
-        world = jnp.concatenate([state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat])
-        result = jax.ShapeDtypeStruct((nq + nv + self.model.nsensordata,), jnp.float32)
+        parts = [state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat]
+        world = jnp.concatenate(parts).astype(jnp.float32)  # with x64 some may be float64
         if self._target and jax.default_backend() == "cpu":
-            out = host_call.call(self._target, result, world)
+            out = host_call.call(self._target, world)
         else:  # copies to the host and back, and keeps the program out of JAX's compilation cache
+            result = jax.ShapeDtypeStruct((self._stepper.outputs,), jnp.float32)
             out = jax.pure_callback(self._stepper, result, world, vmap_method="expand_dims")
-        qpos, qvel, sensordata = jnp.split(out, [nq, nq + nv])
+        qpos, qvel, sensordata = jnp.split(out, [self.model.nq, self.model.nq + self.model.nv])
         return protocol.next_state(state, qpos, qvel, sensordata, overflow=False)
 
     def with_worlds(self, num_worlds: int) -> NativePhysics:
@@ -58,21 +47,36 @@ class NativePhysics:
         return self
 
 
+def bytes_per_world(model: mujoco.MjModel) -> int:
+    """Memory of the stepper's buffers, on the host."""
+    buffers = _Buffers(model, 1)
+    return sum(x.nbytes for x in (buffers.start, buffers.control, buffers.states, buffers.sensordata))
+
+
 def _register(stepper: _BatchStepper) -> str | None:
-    """The name under which compiled programs find this model's stepper; None where they cannot.
+    """Returns the name under which compiled programs find this model's stepper; None where they cannot.
 
     The name is the model's, so that a program from the compilation cache finds it in another process.
     """
     name = f"curious_jax_mujoco_{stepper.digest}"
     try:
-        host_call.register(name, stepper.into)
+        host_call.register(name, stepper.into, stepper.inputs, stepper.outputs)
     except RuntimeError:  # a jaxlib with another interface
         return None
     return name
 
 
+def _cores() -> int:
+    """Number of cores this process may run on; macOS tells only how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class _BatchStepper:
-    """float32 [..., nq + nv + ncontrol] → float32 [..., nq + nv + nsensordata]. numpy only inside."""
+    """float32 [..., nq + nv + ncontrol] → float32 [..., nq + nv + nsensordata]. numpy only inside.
+
+    Attributes:
+      inputs, outputs: the sizes of those last axes.
+    """
 
     def __init__(self, model: mujoco.MjModel, num_threads: int):
         self._model = model
@@ -81,12 +85,13 @@ class _BatchStepper:
         self._rollout = rollout.Rollout(nthread=num_threads if num_threads > 1 else 0)
         self._lock = threading.Lock()  # the buffers serve one batch at a time
         self._buffers: _Buffers | None = None
-        self._grows = model.nsensordata - mujoco.mj_stateSize(model, int(_CONTROL))  # numbers out less numbers in
+        size = model.nq + model.nv
+        self.inputs, self.outputs = size + mujoco.mj_stateSize(model, int(_CONTROL)), size + model.nsensordata
         self._safe_world = np.concatenate([model.qpos0, np.zeros(model.nv + model.nu + 3), [1.0, 0.0, 0.0, 0.0]])
 
     @property
     def digest(self) -> str:
-        """Of all that decides over the results, and of the number of threads."""
+        """Hash of the model, the number of substeps and the number of threads."""
         model = np.empty(mujoco.mj_sizeModel(self._model), np.uint8)
         mujoco.mj_saveModel(self._model, None, model)
         return f"{hashlib.sha256(model.tobytes()).hexdigest()[:16]}_{protocol.SUBSTEPS}_{self._threads}"
@@ -94,12 +99,19 @@ class _BatchStepper:
     def __call__(self, worlds: np.ndarray) -> np.ndarray:
         """As jax.pure_callback calls it."""
         worlds = np.asarray(worlds)
-        out = np.empty((*worlds.shape[:-1], worlds.shape[-1] + self._grows), np.float32)
+        out = np.empty((*worlds.shape[:-1], self.outputs), np.float32)
         self.into(worlds, out)
         return out
 
     def into(self, worlds: np.ndarray, out: np.ndarray) -> None:
-        """As host_call calls it: fills `out`, which is contiguous."""
+        """As host_call calls it: fills `out`, which is contiguous.
+
+        Raises:
+          TypeError: for arrays of another type or size.
+        """
+        for array, size in ((worlds, self.inputs), (out, self.outputs)):
+            if array.dtype != np.float32 or array.shape != (*worlds.shape[:-1], size):
+                raise TypeError(f"C physics takes float32 [..., {size}], got {array.dtype} {array.shape}")
         with self._lock:
             self._step(worlds.reshape(-1, worlds.shape[-1]), out.reshape(-1, out.shape[-1]))
 

@@ -29,21 +29,10 @@ class PhysicsState:
 
 
 class Physics(Protocol):
-    """A backend. `init` and `step` are pure, speak of ONE world, and may be vmapped over any number of axes."""
-
-    name: str  # as --physics calls it
-
-    @property
-    def bytes_per_world(self) -> int:
-        """Memory that each world takes beside its PhysicsState, about."""
-        ...
-
-    def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
-        """A world at qpos [nq], qvel [nv]; `sensordata` [nsensordata] is what the sensors say there."""
-        ...
+    """A backend with its buffers. `step` is pure, speaks of ONE world, and may be vmapped over any number of axes."""
 
     def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
-        """One control step (20 substeps) with ctrl [nu] and the mocap body held at pos [3], quat [4].
+        """Makes one control step (20 substeps) with ctrl [nu] and the mocap body held at pos [3], quat [4].
 
         A world that diverges, or is given a non-finite input, comes back as NaN; other worlds are untouched.
         """
@@ -55,7 +44,7 @@ class Physics(Protocol):
 
 
 def initial_state(qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
-    """`Physics.init` as every backend does it."""
+    """A world at qpos [nq], qvel [nv]; `sensordata` [nsensordata] is what the sensors say there."""
     qpos, qvel, sensordata = (jnp.asarray(x, jnp.float32) for x in (qpos, qvel, sensordata))
     return PhysicsState(qpos=qpos, qvel=qvel, sensordata=sensordata, overflow=jnp.zeros((), bool))
 

@@ -8,26 +8,30 @@ import warnings
 import jax
 import mujoco
 
+from envs.errors import ArgumentError
 from envs.physics.protocol import Physics
 
 BACKENDS = ("auto", "c", "jax", "warp")
 _EXTRA = "pip install curious_jax[warp]"
 
 
-def select(name: str, model: mujoco.MjModel, num_worlds: int) -> Physics:
-    """Physics for `model` with buffers for `num_worlds` worlds, all vmapped axes together.
-
-    `auto` is c on a CPU; on an NVIDIA GPU warp, or jax with a warning where warp-lang is missing; elsewhere jax.
+def resolve(name: str) -> str:
+    """Returns c, jax or warp; `auto` is c on a CPU, warp on an NVIDIA GPU that has warp-lang, elsewhere jax.
 
     Raises:
-      ValueError: for an unknown name, and for warp where warp-lang is not installed.
+      ArgumentError: for an unknown name, and for warp where warp-lang is not installed.
     """
     if name not in BACKENDS:
-        raise ValueError(f"--physics {name}: unknown, choose one of {', '.join(BACKENDS)}")
+        raise ArgumentError("physics", f"unknown, choose one of {', '.join(BACKENDS)}", name)
     if name == "auto":
-        name = _for_platform(jax.default_backend())
+        return _for_platform(jax.default_backend())
     if name == "warp" and not _has_warp():
-        raise ValueError(f"--physics warp needs warp-lang: {_EXTRA}")
+        raise ArgumentError("physics", f"needs warp-lang: {_EXTRA}", name)
+    return name
+
+
+def build(name: str, model: mujoco.MjModel, num_worlds: int) -> Physics:
+    """Builds the physics c, jax or warp for `model` with buffers for `num_worlds` worlds, all vmapped axes together."""
     if name == "c":
         from envs.physics.native import NativePhysics
 
@@ -39,6 +43,17 @@ def select(name: str, model: mujoco.MjModel, num_worlds: int) -> Physics:
     from envs.physics.mjx import MjxPhysics
 
     return MjxPhysics.create(model)
+
+
+def bytes_per_world(name: str, model: mujoco.MjModel) -> int:
+    """Approximate memory that each world of this physics takes beside its PhysicsState; nothing is built for it."""
+    if name == "c":
+        from envs.physics.native import bytes_per_world
+    elif name == "warp":
+        from envs.physics.warp import bytes_per_world
+    else:
+        from envs.physics.mjx import bytes_per_world
+    return bytes_per_world(model)
 
 
 def _for_platform(platform: str) -> str:

@@ -39,10 +39,9 @@ class WarpPhysics:
     num_worlds: int
     graph_mode: str | None  # a name of warp's JaxCallableGraphMode; None: WARP on CUDA, NONE elsewhere
     control_step: Callable[..., tuple[Array, ...]]
-    name = "warp"
 
     @classmethod
-    def create(cls, model: mujoco.MjModel, num_worlds: int = 1, graph_mode: str | None = None) -> WarpPhysics:
+    def create(cls, model: mujoco.MjModel, num_worlds: int, graph_mode: str | None = None) -> WarpPhysics:
         """Puts `model` on the default device.
 
         Raises:
@@ -50,17 +49,6 @@ class WarpPhysics:
         """
         protocol.check_model(model)
         return cls(model, num_worlds, graph_mode, _control_step(model, num_worlds, graph_mode))
-
-    @property
-    def bytes_per_world(self) -> int:
-        """Of mujoco_warp's Data."""
-        from mujoco.mjx.third_party import mujoco_warp as mjw
-
-        contacts, rows = buffer_sizes(self.model)
-        return _bytes(mjw.make_data(self.model, nworld=1, naconmax=contacts, njmax=rows))
-
-    def init(self, qpos: Array, qvel: Array, sensordata: Array) -> PhysicsState:
-        return protocol.initial_state(qpos, qvel, sensordata)
 
     def step(self, state: PhysicsState, ctrl: Array, mocap_pos: Array, mocap_quat: Array) -> PhysicsState:
         qpos, qvel, sensordata, overflow = self.control_step(state.qpos, state.qvel, ctrl, mocap_pos, mocap_quat)
@@ -70,8 +58,16 @@ class WarpPhysics:
         return self if num_worlds == self.num_worlds else self.create(self.model, num_worlds, self.graph_mode)
 
 
+def bytes_per_world(model: mujoco.MjModel) -> int:
+    """Memory of mujoco_warp's Data."""
+    from mujoco.mjx.third_party import mujoco_warp as mjw
+
+    contacts, rows = buffer_sizes(model)
+    return _bytes(mjw.make_data(model, nworld=1, naconmax=contacts, njmax=rows))
+
+
 def _bytes(data: Any) -> int:
-    """Of the Warp arrays in a dataclass, and in those inside it."""
+    """Counts the bytes of the Warp arrays in a dataclass, and in those inside it."""
     values = [getattr(data, f.name) for f in dataclasses.fields(data)]
     return sum(_bytes(v) if dataclasses.is_dataclass(v) else getattr(v, "capacity", 0) for v in values)
 

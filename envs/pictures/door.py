@@ -1,30 +1,9 @@
-"""One door to what draws a world's states."""
+"""Chooses what draws a world, and refuses early what cannot be drawn here."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-import numpy as np
-
-Colour = tuple[float, float, float]  # red, green, blue in [0, 1]
-
-
-class Goal(NamedTuple):
-    """A module's goal, to be marked in a picture."""
-
-    goal: np.ndarray  # [d], as the module has it at this moment
-    colour: Colour
-    solved: bool
-
-
-class Renderer(Protocol):
-    """Draws states of one world; `close` it when done."""
-
-    def frame(self, state: Any, goals: list[Goal]) -> np.ndarray:
-        """uint8 [height, width, 3]: one environment's state, with these goals marked."""
-        ...
-
-    def close(self) -> None:
-        """Gives back what drawing took."""
-        ...
+from envs.errors import ArgumentError
+from envs.pictures.protocol import Renderer
 
 
 def check(world: str, looks: str, viewer: bool = False) -> None:
@@ -40,17 +19,26 @@ def check(world: str, looks: str, viewer: bool = False) -> None:
         fetch_looks.check(looks)
         gl.check_screen() if viewer else gl.choose()
     elif viewer:
-        raise ValueError(f"--viewer: shows the arm's world, not {world}; use --video FILE")
+        raise ArgumentError("viewer", f"shows the arm's world, not {world}; make a video instead")
     elif looks != "auto":
-        raise ValueError(f"--looks {looks}: the world {world} has one look only; leave it out")
+        raise ArgumentError("looks", f"the world {world} has one look only; leave it out", looks)
 
 
 def renderer(env: Any, width: int, height: int, looks: str = "auto") -> Renderer:
-    """What draws this environment's states in pictures of that size."""
-    if hasattr(env, "fetch"):
+    """Returns what draws this environment's states in pictures of that size.
+
+    Raises:
+      ValueError: for an environment that is neither the arm nor the point.
+    """
+    from envs.fetch.env import FetchEnv
+    from envs.point import PointEnv
+
+    if isinstance(env, FetchEnv):
         from envs.pictures.fetch import FetchRenderer
 
         return FetchRenderer(env.layout.num_cubes, width, height, looks)
-    from envs.pictures.point import PointRenderer
+    if isinstance(env, PointEnv):
+        from envs.pictures.point import PointRenderer
 
-    return PointRenderer(width, height)
+        return PointRenderer(width, height)
+    raise ValueError(f"there are no pictures of {type(env).__name__}")

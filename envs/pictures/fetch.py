@@ -1,4 +1,4 @@
-"""Pictures of the arm's world without a screen: a state's qpos in the model of looks.py, and goals marked in it."""
+"""Draws the arm's world without a screen: a state's qpos in the model of looks.py, and goals marked in it."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 
 from envs.fetch import constants as c
-from envs.fetch.modules import REST_HEIGHT, TOLERANCE
+from envs.fetch.modules import TOLERANCE, goal_point
 from envs.pictures import gl, looks
-from envs.pictures.door import Colour, Goal
+from envs.pictures.protocol import Colour, Goal
 
 _GEOM = mujoco.mjtGeom
 _GREY: Colour = (0.55, 0.56, 0.58)  # distractors
@@ -16,7 +16,7 @@ _MAX_SHAPES = 500
 
 
 class FetchRenderer:
-    """See envs.pictures.door.Renderer."""
+    """See envs.pictures.protocol.Renderer."""
 
     def __init__(self, num_cubes: int, width: int, height: int, look: str = "auto"):
         self.model = looks.build_model(num_cubes, look)
@@ -63,13 +63,6 @@ def place(model: mujoco.MjModel, data: mujoco.MjData, state: Any) -> None:
     mujoco.mj_camlight(model, data)
 
 
-def goal_point(goal: np.ndarray) -> np.ndarray | None:
-    """[d] -> [3] m: where a goal is marked. Two numbers are a point on the table; any but 2 or 3 have no place."""
-    if goal.shape == (2,):
-        return np.append(goal, REST_HEIGHT)
-    return goal if goal.shape == (3,) else None
-
-
 def add_marks(scene: mujoco.MjvScene, state: Any, goals: list[Goal]) -> None:
     """Adds distractors and goals to a scene.
 
@@ -79,9 +72,10 @@ def add_marks(scene: mujoco.MjvScene, state: Any, goals: list[Goal]) -> None:
     for position in np.asarray(state.distractors):
         _add(scene, _GEOM.mjGEOM_BOX, [c.CUBE_HALF_SIZE] * 3, position, _GREY, 1.0)
     for mark in goals:
-        point = goal_point(np.asarray(mark.goal, float))
-        if point is None or not np.isfinite(point).all():
-            continue
+        goal = np.asarray(mark.goal, float)
+        if goal.size not in (2, 3) or not np.isfinite(goal).all():
+            continue  # a goal of a registered module that has no place
+        point = goal_point(goal)
         height = (point[2] - c.TABLE_TOP) / 2
         if height > TOLERANCE:
             middle = point - [0.0, 0.0, height]

@@ -1,6 +1,8 @@
-"""Which OpenGL MuJoCo draws with on a machine without a screen: EGL, or else OSMesa; MUJOCO_GL wins where it is set.
+"""Chooses the OpenGL that MuJoCo draws with without a screen: EGL, or else OSMesa; MUJOCO_GL wins where it is set.
 
-Python's OpenGL stays with the platform it was first loaded for, so each is tried in a process of its own.
+mujoco.Renderer takes what MUJOCO_GL said when mujoco was first imported, which is too late to choose for programs that
+have imported it already, such as a Gymnasium trainer's. Python's OpenGL stays with the platform it was first loaded
+for, so each is tried in a process of its own.
 """
 
 import functools
@@ -9,6 +11,8 @@ import os
 import subprocess
 import sys
 from typing import Any
+
+from envs.errors import ArgumentError
 
 PLATFORMS = ("egl", "osmesa")
 NAMES = (*PLATFORMS, "glfw")
@@ -24,7 +28,7 @@ context.free()
 
 @functools.cache
 def choose() -> str:
-    """The first platform that works here: egl or osmesa; glfw too where MUJOCO_GL says so; "" where none is needed.
+    """Returns the first platform that works here: egl or osmesa; glfw if MUJOCO_GL says so; "" where none is needed.
 
     Raises:
       ValueError: when none works, or the one that MUJOCO_GL names does not; one line with what to install.
@@ -43,7 +47,7 @@ def choose() -> str:
 
 
 def works(platform: str) -> bool:
-    """Does MuJoCo get a drawing context from this platform? Takes half a second."""
+    """Tells whether MuJoCo gets a drawing context from this platform. Takes half a second."""
     environment = {key: value for key, value in os.environ.items() if key not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     command = [sys.executable, "-c", _TRIAL, platform]
     try:
@@ -53,7 +57,7 @@ def works(platform: str) -> bool:
 
 
 def context(width: int, height: int) -> Any:
-    """A drawing context of the chosen platform, made current; `free` it when done."""
+    """Makes a drawing context of the chosen platform, and makes it current; `free` it when done."""
     import mujoco
 
     platform = choose()
@@ -67,7 +71,7 @@ def check_screen() -> None:
     """Refuses a window where there is no screen for it.
 
     Raises:
-      ValueError: one line that says what to do instead.
+      ArgumentError: saying what to do instead.
     """
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise ValueError("--viewer: needs a screen, and DISPLAY is not set; use --video FILE")
+        raise ArgumentError("viewer", "needs a screen, and DISPLAY is not set; make a video instead")

@@ -1,4 +1,4 @@
-"""How the arm's world looks in pictures: table with legs, floor, light; and the Fetch's real shapes where they are.
+"""Gives the arm's world its looks in pictures: table with legs, floor, light, and the Fetch's real shapes if installed.
 
 Only what is seen changes: bodies and joints are the scene's, so a model made here takes the qpos of `scene`'s. The real
 shapes are the meshes of the Fetch model in gymnasium-robotics, read from its folder when it is installed.
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mujoco
 
+from envs.errors import ArgumentError
 from envs.fetch import constants as c
 from envs.fetch import scene
 
@@ -22,7 +23,7 @@ _SLAB, _LEG = 0.015, 0.025  # m, half the table top's thickness, half a leg's
 
 
 def assets() -> Path | None:
-    """The folder with gymnasium-robotics' models and meshes, or None when that is not installed."""
+    """Returns the folder with gymnasium-robotics' models and meshes, or None when that is not installed."""
     found = importlib.util.find_spec("gymnasium_robotics")
     for place in (found.submodule_search_locations or ()) if found else ():
         folder = Path(place) / "envs" / "assets"
@@ -35,23 +36,22 @@ def check(looks: str) -> None:
     """Refuses looks that cannot be had here.
 
     Raises:
-      ValueError: for unknown ones, and for mesh where gymnasium-robotics is missing.
+      ArgumentError: for unknown ones, and for mesh where gymnasium-robotics is missing.
     """
     if looks not in LOOKS:
-        raise ValueError(f"--looks {looks}: must be one of {', '.join(LOOKS)}")
+        raise ArgumentError("looks", f"must be one of {', '.join(LOOKS)}", looks)
     if looks == "mesh" and assets() is None:
-        raise ValueError(
-            "--looks mesh: needs gymnasium-robotics (pip install gymnasium-robotics); or use --looks plain"
-        )
+        message = "needs gymnasium-robotics (pip install gymnasium-robotics); plain works without it"
+        raise ArgumentError("looks", message, looks)
 
 
 def build_model(num_cubes: int, looks: str = "auto") -> mujoco.MjModel:
-    """The scene to be looked at; its qpos are those of `scene.build_model`.
+    """Builds the scene to be looked at; its qpos are those of `scene.build_model`.
 
     Args:
       looks: mesh, plain, or auto: mesh when gymnasium-robotics is installed.
     Raises:
-      ValueError: see `check`.
+      ArgumentError: see `check`.
     """
     check(looks)
     folder = assets() if looks != "plain" else None

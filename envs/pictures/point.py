@@ -1,21 +1,21 @@
-"""Pictures of the point world, drawn with Pillow: the square, the point, its objects, and goals as circles."""
+"""Draws the point world with Pillow: the square, the point, its objects, and goals as circles."""
 
 from typing import Any
 
 import numpy as np
 
 from envs import point
-from envs.pictures.door import Colour, Goal
+from envs.pictures.protocol import Colour, Goal
 
 _VIEW = 0.62  # half the side of what is seen; the square is 0.5
-_FINE = 2  # drawn so many times larger, then scaled down: smooth edges
+_FINE = 2  # drawn larger by this factor, then scaled down: smooth edges
 _PAPER, _SQUARE, _EDGE = (238, 240, 243), (255, 255, 255), (150, 155, 165)
 _POINT: Colour = (0.13, 0.14, 0.17)
 _OBJECTS: tuple[Colour, ...] = ((0.85, 0.2, 0.15), (0.95, 0.75, 0.1), (0.2, 0.6, 0.25), (0.55, 0.3, 0.7))
 
 
 class PointRenderer:
-    """See envs.pictures.door.Renderer. Distractors lie outside the picture."""
+    """See envs.pictures.protocol.Renderer. Distractors lie outside the picture."""
 
     def __init__(self, width: int, height: int):
         self._size = width, height
@@ -48,7 +48,7 @@ class PointRenderer:
         return x - self._scale * half, y - self._scale * half, x + self._scale * half, y + self._scale * half
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to free."""
 
 
 def _rgba(colour: Colour, alpha: float) -> tuple[int, int, int, int]:

@@ -1,55 +1,61 @@
-"""Recorded episodes in MuJoCo's own viewer, in a window, over and over until it is closed."""
+"""MuJoCo's own viewer: a window in which the arm's states are shown, one after the other, in real time."""
 
-import functools
+from __future__ import annotations
+
 import time
-from collections.abc import Callable
 from typing import Any
 
+from envs.errors import ArgumentError
 from envs.fetch import constants as c
-from envs.pictures import fetch as render
-from envs.pictures import looks
-from envs.pictures.door import Goal
-
-_PAUSE = 1.0  # s, after an episode
+from envs.pictures import fetch, gl, looks
+from envs.pictures.protocol import Goal
 
 
-def show(table: Any, num_cubes: int, recording: Any, goals: Callable[..., list], look: str = "auto") -> None:
-    """Opens the viewer and plays the episodes in real time.
+class Window:
+    """A window of the viewer. Leaving it as a context, or `close`, closes it.
 
-    Args:
-      table: the environment's module table.
-      recording: curious_jax.show.playback.Recording.
-      goals: (table, recording, time, episode) -> (goal, colour, solved) of each goal.
     Raises:
-      ValueError: when no window can be opened.
+      ArgumentError: when no window can be opened.
     """
-    import mujoco.viewer
 
-    model = looks.build_model(num_cubes, look)
-    data = mujoco.MjData(model)
-    try:
-        window = mujoco.viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
-    except Exception as error:  # no screen, no OpenGL, or macOS without mjpython: GLFW's and MuJoCo's own words
-        raise ValueError(f"--viewer: no window could be opened ({error}); use --video FILE") from None
-    with window:
-        with window.lock():
-            render.aim(window.cam)
-        while window.is_running():
-            for episode in range(len(recording.module)):
-                _play(window, model, data, recording, episode, functools.partial(goals, table, recording))
+    period = c.CONTROL_PERIOD  # s of a control step
 
+    def __init__(self, num_cubes: int, look: str = "auto"):
+        import mujoco.viewer
 
-def _play(window: Any, model: Any, data: Any, recording: Any, episode: int, goals_at: Callable[..., list]) -> None:
-    """One episode, at the speed it had."""
-    for step in range(recording.length):
-        if not window.is_running():
-            return
-        started = time.monotonic()
-        state = recording.state(step, episode)
-        with window.lock():
-            render.place(model, data, state)
-            window.user_scn.ngeom = 0
-            render.add_marks(window.user_scn, state, [Goal(*mark) for mark in goals_at(step, episode)])
-        window.sync()
-        last = step == recording.length - 1
-        time.sleep(max(0.0, (_PAUSE if last else c.CONTROL_PERIOD) - (time.monotonic() - started)))
+        gl.check_screen()
+        self._model = looks.build_model(num_cubes, look)
+        self._data = mujoco.MjData(self._model)
+        try:
+            self._window = mujoco.viewer.launch_passive(
+                self._model, self._data, show_left_ui=False, show_right_ui=False
+            )
+        except Exception as error:  # no OpenGL, or macOS without mjpython: GLFW's and MuJoCo's own words
+            raise ArgumentError("viewer", f"no window could be opened ({error}); make a video instead") from None
+        with self._window.lock():
+            fetch.aim(self._window.cam)
+        self._next = time.monotonic()
+
+    def __enter__(self) -> Window:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def is_open(self) -> bool:
+        """False once the user has closed it."""
+        return self._window.is_running()
+
+    def show(self, state: Any, goals: list[Goal], seconds: float = c.CONTROL_PERIOD) -> None:
+        """Shows one environment's state with these goals, for so long in all that it is in real time."""
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        with self._window.lock():
+            fetch.place(self._model, self._data, state)
+            self._window.user_scn.ngeom = 0
+            fetch.add_marks(self._window.user_scn, state, goals)
+        self._window.sync()
+        self._next = time.monotonic() + seconds
+
+    def close(self) -> None:
+        """Closes the window."""
+        self._window.close()

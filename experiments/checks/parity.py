@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import envs
 from curious_jax.cli import program
 from envs.fetch import scripted
-from envs.fetch.env import FetchEnv
 from experiments.engine.options import OneLineParser
 
 STEPS, TOLERANCE = 5, 1e-3  # control steps in the air; m
@@ -26,7 +26,7 @@ SCRIPT_STEPS, SOLVED, SHORTFALL = 50, 0.05, 0.1  # control steps of an episode; 
 
 def play(physics: str, worlds: int) -> dict[str, Any]:
     """Run a backend; returns the gripper's way [T, E, 3] in the air, and which worlds [E] the script solves."""
-    env = FetchEnv.create(num_cubes=2, physics=physics, num_worlds=worlds)
+    env = envs.make(modules=("pnp",), physics=physics).with_worlds(worlds)
     keys = jax.random.split(jax.random.key(0), worlds)
     start = jax.jit(jax.vmap(env.reset))(keys)
     actions = jax.random.uniform(jax.random.key(1), (STEPS, worlds, 4), minval=-0.5, maxval=0.5)

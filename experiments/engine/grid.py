@@ -148,20 +148,14 @@ def check(conditions: Sequence[Condition], seeds: Sequence[int], group: int) -> 
 
 def _check_modules(config: TrainConfig) -> None:
     """Module names and the perturbed cube, without physics or an accelerator: those are the cells' own."""
+    import envs
+    from curious_jax.cli import environment
     from curious_jax.learner import perturbation
-    from envs import point
-    from envs.fetch import modules as fetch
-    from envs.fetch.observation import ObservationLayout
 
     try:
-        if config.world == "point":
-            env: Any = point.create(config.modules, config.distractors)
-        else:
-            layout = ObservationLayout(fetch.cubes_needed(config.modules), config.distractors)
-            fetch.table(config.modules, layout)
-            env = type("Scene", (), {"layout": layout})
+        env = envs.make(config.world, config.modules, config.distractors, physics="c", start=config.start)
     except ValueError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(environment.name_option(error)) from None
     perturbation.check(config.perturbation, env)
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from brax import envs as brax_envs
+from brax.envs.wrappers import training
 from brax.envs.wrappers.training import wrap
 
 from envs import brax_env, modules
@@ -48,7 +49,7 @@ def test_rewards_are_the_modules_own_and_minus_the_distance_when_dense():
     distance = np.linalg.norm(np.asarray(after.pipeline_state.world.obs[:, :2] - goal), axis=1)
     clear = np.abs(distance - 0.1) > 1e-5
     np.testing.assert_array_equal(np.asarray(after.reward)[clear], np.where(distance < 0.1, 0.0, -1.0)[clear])
-    np.testing.assert_array_equal(after.metrics["success"], np.asarray(after.reward) + 1)
+    np.testing.assert_array_equal(after.metrics["success"], np.asarray(after.reward) + 1)  # none was at the start
     np.testing.assert_allclose(jax.jit(jax.vmap(dense.step))(state, action).reward, -distance, atol=1e-6)
 
 
@@ -70,6 +71,22 @@ def test_brax_s_automatic_reset_draws_every_episode_anew():
     for s in starts:  # what the policy sees is the new episode
         np.testing.assert_array_equal(s.obs[:, :6], s.pipeline_state.world.obs)
         np.testing.assert_array_equal(np.argmax(s.obs[:, -2:], axis=1), s.pipeline_state.module)
+
+
+@pytest.mark.parametrize("length", [3, 5])
+def test_the_sum_of_success_over_an_episode_is_that_of_its_last_step(length):
+    """What brax's evaluation prints as eval/episode_success, whatever the episode's length."""
+    env = training.EvalWrapper(wrap(point(modules=("reach",)), episode_length=length))
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    state, solved = reset(jax.random.split(jax.random.PRNGKey(4), 64)), []
+    for t in range(length):
+        away = jnp.where((jnp.arange(64) < 48) | (t < length - 1), 1.0, -1.0)[:, None]
+        nearer = away * 10 * (state.pipeline_state.goal - state.pipeline_state.world.position)
+        state = step(state, jnp.pad(nearer, ((0, 0), (0, 1))))
+        solved.append(np.asarray(state.reward) == 0)
+    total = np.asarray(state.info["eval_metrics"].episode_metrics["success"])
+    np.testing.assert_array_equal(total, solved[-1])
+    assert 0 < solved[-1].sum() < 64 and (np.sum(solved, axis=0) > 1).any()
 
 
 def test_a_diverged_world_is_done_and_starts_anew():

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from envs import world
+import envs
 from envs.fetch import constants as c
-from envs.fetch import modular, start
-from envs.fetch.env import FetchEnv
+from envs.fetch import start
 
 
 def test_the_arm_settles_where_the_official_one_does():
@@ -21,8 +20,8 @@ def test_fetch_push_starts_low_and_with_goals_and_cubes_around_it():
     settled = start.settled_start("fetch-push")
     np.testing.assert_allclose(settled.gripper, [1.3631, 0.7491, 0.4160], atol=6e-4)
     assert settled.locked and not start.settled_start().locked
-    np.testing.assert_allclose(modular.goal_centre("fetch-push"), settled.gripper[:2])
-    table = modular.create(("push",), physics="c", start="fetch-push").modules
+    np.testing.assert_allclose(start.goal_centre("fetch-push"), settled.gripper[:2])
+    table = envs.make(modules=("push",), physics="c", start="fetch-push").modules
     goals = jax.vmap(lambda key: table.sample_goal(key, 0))(jax.random.split(jax.random.key(0), 2000))
     np.testing.assert_allclose(goals.max(axis=0), settled.gripper[:2] + 0.15, atol=2e-3)
     np.testing.assert_allclose(goals.min(axis=0), settled.gripper[:2] - 0.15, atol=2e-3)
@@ -36,7 +35,7 @@ def test_fetch_reach_starts_as_usual_with_locked_fingers():
 
 @pytest.mark.parametrize("name", ["fetch-reach", "fetch-push"])
 def test_locked_fingers_do_not_hear_the_action(name):
-    env = FetchEnv.create(0, 0, physics="c", start_name=name)
+    env = envs.make(modules=("reach",), physics="c", start=name).with_worlds(1)
     step = jax.jit(env.step)
     state = jax.jit(env.reset)(jax.random.key(0))
     for _ in range(8):
@@ -48,14 +47,14 @@ def test_locked_fingers_do_not_hear_the_action(name):
 @pytest.mark.parametrize(
     "options, mentions",
     [
-        ({"start": "low"}, "--start low: must be one of default, fetch-reach, fetch-push"),
+        ({"start": "low"}, "start='low': must be one of default, fetch-reach, fetch-push"),
         ({"start": "fetch-push", "modules": ("push", "stack")}, "fingers are locked shut, so stack cannot be learned"),
-        ({"start": "fetch-push", "world": "point", "modules": ("push",)}, "--world point has no other start"),
+        ({"start": "fetch-push", "world": "point", "modules": ("push",)}, "the point world has no other start"),
     ],
 )
 def test_starts_that_do_not_fit_are_refused(options, mentions):
     with pytest.raises(ValueError, match=mentions):
-        world.make(physics="c", **options)
+        envs.make(physics="c", **options)
 
 
 @pytest.mark.parametrize("cubes", [2, 4])
@@ -86,14 +85,14 @@ def test_too_many_cubes_still_end():
 
 
 def test_reset_is_a_function_of_the_key_alone():
-    env = FetchEnv.create(2, 2, physics="c")
+    env = envs.make(modules=("reach",), distractors=2, physics="c").with_worlds(1)
     reset, step = jax.jit(env.reset), jax.jit(env.step)
     first = reset(jax.random.key(3))
     state = reset(jax.random.key(4))
     for _ in range(5):
         state = step(state, jnp.ones(4))
     again = reset(jax.random.key(3))
-    fresh = jax.jit(FetchEnv.create(2, 2, physics="c").reset)(jax.random.key(3))
+    fresh = jax.jit(envs.make(modules=("reach",), distractors=2, physics="c").with_worlds(1).reset)(jax.random.key(3))
     for other in (again, fresh):
         same = jax.tree.map(lambda a, b: bool((a == b).all()), first, other)
         assert all(jax.tree.leaves(same)), same
@@ -101,7 +100,7 @@ def test_reset_is_a_function_of_the_key_alone():
 
 
 def test_the_first_observation_is_the_settled_one():
-    env = FetchEnv.create(2, 1, physics="c")
+    env = envs.make(modules=("reach",), distractors=1, physics="c").with_worlds(1)
     state = jax.jit(env.reset)(jax.random.key(0))
     after = jax.jit(env.step)(state, jnp.zeros(4))
     assert not bool(state.overflow)
@@ -114,10 +113,10 @@ def test_the_first_observation_is_the_settled_one():
 
 
 def test_distractors_start_out_of_reach_and_walk():
-    env = FetchEnv.create(0, 3, physics="c")
+    env = envs.make(modules=("reach",), distractors=3, physics="c").with_worlds(64)
     states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 64))
     first = np.asarray(states.distractors)
-    assert first.shape == (64, 3, 3) and env.obs_size == 19
+    assert first.shape == (64, 3, 3) and env.obs_size == 49
     assert (first[..., 0] >= 1.8).all() and (first[..., 0] <= 1.9).all()
     assert (first[..., 1] >= 0.7).all() and (first[..., 1] <= 1.0).all()
     step = jax.jit(jax.vmap(env.step))

@@ -13,18 +13,18 @@ from helpers.parts import line_module
 
 from envs import gymnasium_env, modules
 from envs.fetch import modules as fetch_modules
-from envs.fetch import observation, plain, start
-from envs.fetch.env import FetchEnv, FetchState
-from envs.fetch.goals import GoalSpace
-from envs.fetch.observation import ObservationLayout
+from envs.fetch import numpy_arm, observation, start
+from envs.fetch.env import FetchState, create
 from envs.gymnasium_env import CuriousFetchEnv, CuriousFetchVectorEnv
+from envs.gymnasium_env.goals import make_arm
+from envs.physics.protocol import initial_state
 
 CENTRE = fetch_modules.START_GRIPPER[:2]
 NAMES = ("reach", "push", "pnp2", "stack")
 
 
 def goals(*names):
-    return GoalSpace(names, ObservationLayout(fetch_modules.cubes_needed(names), 0), CENTRE)
+    return make_arm(names, "default", "c")[1]
 
 
 @pytest.mark.parametrize("name", gymnasium_env.IDS)
@@ -65,17 +65,17 @@ def test_reset_takes_a_module_and_a_seed():
     assert env.goals.module(first["desired_goal"]) == 2
     drawn = {int(env.goals.module(env.reset()[0]["desired_goal"])) for _ in range(60)}
     assert drawn == {0, 1, 2, 3}
-    with pytest.raises(ValueError, match="module push: must be one of reach"):
+    with pytest.raises(ValueError, match="module='push': must be one of reach"):
         CuriousFetchEnv(("reach",)).reset(options={"module": "push"})
 
 
 def test_it_is_the_world_that_the_learner_trains_in():
     """Free motion, a push and the fingers: the same states as the batched environment on C, from the same start."""
     cubes = np.array([[1.42, 0.75], [1.25, 0.65]])
-    one = plain.PlainFetch(2)
+    env = create(("reach",), physics="c").with_worlds(1)
+    one = numpy_arm.NumpyFetch(env)
     one.reset(cubes)
-    env = FetchEnv.create(2, 0, physics="c")
-    physics = env.physics.init(*start.with_cubes(env.start, jnp.asarray(cubes, jnp.float32)))
+    physics = initial_state(*start.with_cubes(env.start, jnp.asarray(cubes, jnp.float32)))
     state = FetchState(physics, jnp.zeros((0, 3)), jax.random.key(0), jnp.zeros(40))
     np.testing.assert_allclose(one.data.qpos, physics.qpos, atol=1e-6)
     down, along = [0.0, 0.0, -1.0, 1.0], [1.0, 0.1, 0.0, -1.0]
@@ -96,7 +96,7 @@ def test_euler_angles_as_in_the_learner_s_world():
     quaternions[0] = [1, 0, 1, 0]  # the pole
     for q in quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True):
         np.testing.assert_allclose(
-            observation.quaternion_to_euler(q, np), observation.quaternion_to_euler(jnp.asarray(q)), atol=2e-5
+            observation.quaternion_to_euler(q), observation.quaternion_to_euler(jnp.asarray(q)), atol=2e-5
         )
 
 
@@ -104,13 +104,13 @@ def test_euler_angles_as_in_the_learner_s_world():
 def test_cubes_keep_their_distance(count):
     rng = np.random.default_rng(0)
     centre, goal = np.array(CENTRE), np.array([1.40, 0.80])
-    placed = np.stack([plain.place_cubes(rng, count, centre, [goal]) for _ in range(200)])
+    placed = np.stack([numpy_arm.place_cubes(rng, count, centre, [goal]) for _ in range(200)])
     assert np.abs(placed - centre).max() <= 0.15
     points = np.concatenate([np.tile(np.stack([centre, goal]), (200, 1, 1)), placed], axis=1)
     distance = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
     distance[:, 0, 1] = distance[:, 1, 0] = 9  # the goal may be near the gripper
     assert (distance + 9 * np.eye(count + 2)).min() >= 0.1
-    assert plain.place_cubes(rng, 0, centre).shape == (0, 2)
+    assert numpy_arm.place_cubes(rng, 0, centre).shape == (0, 2)
 
 
 def test_goals_are_drawn_as_the_modules_draw_them():
@@ -200,7 +200,7 @@ def test_fetch_push_starts_low_with_locked_fingers():
 def test_registered_modules_are_refused(monkeypatch):
     monkeypatch.setattr(modules, "_REGISTRY", {})
     modules.register("mine", lambda layout: line_module("mine", 0))
-    with pytest.raises(ValueError, match="module mine: only reach, push, pnp and stack"):
+    with pytest.raises(ValueError, match="modules: mine: only reach, push, pnp and stack"):
         CuriousFetchEnv(("reach", "mine"))
 
 

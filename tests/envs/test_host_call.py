@@ -11,8 +11,6 @@ import pytest
 
 from envs.physics import host_call
 
-RESULT = jax.ShapeDtypeStruct((2,), jnp.float32)
-
 
 def first_two_doubled(x, out):
     if (x < 0).any():
@@ -23,8 +21,8 @@ def first_two_doubled(x, out):
 @pytest.fixture
 def doubled():
     """A function of one row, by the host."""
-    host_call.register("test_first_two_doubled", first_two_doubled)
-    return lambda row: host_call.call("test_first_two_doubled", RESULT, row)
+    host_call.register("test_first_two_doubled", first_two_doubled, 4, 2)
+    return lambda row: host_call.call("test_first_two_doubled", row)
 
 
 def test_values_and_leading_axes(doubled):
@@ -40,20 +38,39 @@ def test_what_the_host_function_raises_is_said(doubled):
 
 
 def test_a_name_keeps_its_function(doubled):
-    host_call.register("test_first_two_doubled", lambda x, out: out.fill(7.0))
+    host_call.register("test_first_two_doubled", lambda x, out: out.fill(7.0), 4, 2)
     np.testing.assert_array_equal(jax.jit(doubled)(jnp.ones(4)), [2, 2])
+
+
+@pytest.mark.parametrize("x", [jnp.zeros(3), jnp.zeros((2, 4)), jnp.zeros(4, jnp.int32)])
+def test_another_type_or_shape_is_refused_when_the_program_is_traced(doubled, x):
+    with pytest.raises(TypeError, match=r"test_first_two_doubled: takes float32 \[4\], got"):
+        jax.jit(doubled)(x)
+
+
+@pytest.mark.parametrize("given", [[3, 5], [2, 4], "int32", "float64", "two"])
+def test_buffers_of_another_type_shape_or_number_are_refused_when_it_is_called(doubled, given):
+    """As a program from a cache might bring them."""
+    with jax.enable_x64(True):
+        shape, dtype = (
+            (given, "float32") if isinstance(given, list) else ((3, 4), "float32" if given == "two" else given)
+        )
+        arrays = [jnp.ones(shape, dtype)] * (2 if given == "two" else 1)
+        call = jax.ffi.ffi_call("test_first_two_doubled", jax.ShapeDtypeStruct((3, 2), jnp.float32))
+        with pytest.raises(jax.errors.JaxRuntimeError, match="test_first_two_doubled: .*(one float32 buffer|axes)"):
+            jax.block_until_ready(jax.jit(call)(*arrays))
 
 
 STEP = """
 import jax, jax.numpy as jnp
 from jax._src import monitoring
 from curious_jax.cli import start
-from envs.fetch.env import FetchEnv
+import envs
 
 hits = []
 monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
 start.keep_compiled(None)
-env = FetchEnv.create(num_cubes=1, physics="c")
+env = envs.make(modules=("reach",), physics="c").with_worlds(2)
 state, action = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 2)), jnp.ones((2, 4))
 lowered = jax.jit(jax.vmap(env.step)).lower(state, action)
 hits.clear()

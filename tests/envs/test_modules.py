@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from helpers.parts import empty_module, fetch_obs, fetch_table, line_module, line_table
 
+from curious_jax.types import FLAT
 from envs import modules as envs_modules
 from envs.fetch import modules as fetch_modules
-from envs.modules import FLAT, Module, ModuleTable
+from envs.modules import Module, ModuleTable
 
 GRIPPER = np.array([1.3419, 0.7491, 0.5347])
 
@@ -43,7 +44,7 @@ def test_names(name, parsed):
     "name", ["", "Reach", "reach2", "push0", "push01", "push-1", "pnp1.5", "stack2", "stackon", "push\n"]
 )
 def test_unknown_names_are_refused_with_the_right_forms(name):
-    with pytest.raises(ValueError, match=r"--modules: unknown module .*; use reach, push, pnp, stack"):
+    with pytest.raises(ValueError, match=r"modules: unknown module .*; use reach, push, pnp, stack"):
         fetch_modules.parse(name)
 
 

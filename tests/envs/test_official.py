@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from envs import official
-from envs.fetch import plain, scripted
+from envs.fetch import env as fetch_env
+from envs.fetch import numpy_arm, scripted
 from envs.fetch.observation import ObservationLayout
 
 LAYOUT = ObservationLayout(num_cubes=2, num_distractors=0)
@@ -33,7 +34,8 @@ def straight(obs, goal):
 
 @pytest.mark.parametrize("name", ["FetchPickAndPlace-v4", "FetchReach-v4"])
 def test_a_state_set_by_hand_is_observed_as_in_our_world(name):
-    theirs, ours, rng = official.make(name).unwrapped, plain.PlainFetch(2), np.random.default_rng(0)
+    theirs, rng = official.make(name).unwrapped, np.random.default_rng(0)
+    ours = numpy_arm.NumpyFetch(fetch_env.create(("pnp",), physics="c"))
     theirs.reset(seed=0)
     ours.reset(np.array([[1.3, 0.6], [1.45, 0.85]]))
     has_cube = theirs.has_object
@@ -71,7 +73,7 @@ def test_imagined_cubes_are_clear_of_gripper_cube_and_goal():
             goal = gripper + rng.uniform(-0.15, 0.15, 3)
             taken = [gripper[:2], goal[:2]]
             if has_cube:
-                observation[3:6] = [*plain.place_cubes(rng, 1, gripper[:2])[0], 0.425]
+                observation[3:6] = [*numpy_arm.place_cubes(rng, 1, gripper[:2])[0], 0.425]
                 taken.append(observation[3:5])
             imagined = official.Imagined.draw(rng, layout, observation, goal)
             assert imagined.cubes.shape == (3 - has_cube, 3) and imagined.distractors.shape == (2, 3)
@@ -117,7 +119,7 @@ def test_success_counts_at_the_last_of_fifty_steps():
     ],
 )
 def test_what_is_no_judge_is_refused(name, mentions):
-    with pytest.raises(ValueError, match=f"--env {name}: ") as refusal:
+    with pytest.raises(ValueError, match=f"env='{name}': ") as refusal:
         official.make(name)
     assert mentions in str(refusal.value)
 

@@ -10,7 +10,7 @@ from helpers import fetch as fetch
 
 from envs.fetch import scene
 from envs.physics import native, protocol
-from envs.physics.select import select
+from envs.physics.select import resolve
 
 WORLDS = 8
 needs_warp = pytest.mark.skipif(importlib.util.find_spec("warp") is None, reason="warp-lang is not installed")
@@ -141,7 +141,7 @@ def test_warp_buffers_grow_with_the_cubes():
 
 
 def test_auto_is_c_on_a_cpu():
-    assert select("auto", scene.build_model(1), 4).name == "c"
+    assert resolve("auto") == "c"
 
 
 def test_auto_follows_the_platform(monkeypatch):
@@ -158,14 +158,14 @@ def test_warp_without_warp_lang_is_refused_in_one_line(monkeypatch):
     from envs.physics import select as module
 
     monkeypatch.setattr(module, "_has_warp", lambda: False)
-    with pytest.raises(ValueError, match=r"--physics warp.*pip install curious_jax\[warp\]") as refusal:
-        select("warp", scene.build_model(1), 4)
+    with pytest.raises(ValueError, match=r"physics='warp'.*pip install curious_jax\[warp\]") as refusal:
+        resolve("warp")
     assert "\n" not in str(refusal.value)
 
 
 def test_an_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match="--physics bullet.*auto, c, jax, warp"):
-        select("bullet", scene.build_model(1), 4)
+    with pytest.raises(ValueError, match="physics='bullet'.*auto, c, jax, warp"):
+        resolve("bullet")
 
 
 def test_a_scene_of_another_kind_is_refused():

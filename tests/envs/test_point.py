@@ -56,7 +56,7 @@ def test_a_dragged_object_clings_without_being_held():
 
 
 def test_an_object_is_not_dragged_and_pushed():
-    with pytest.raises(ValueError, match="--modules: object 2 is dragged and pushed; .* such as drag3"):
+    with pytest.raises(ValueError, match="modules: object 2 is dragged and pushed; .* such as drag3"):
         point.create(("push2", "reach", "drag2"))
 
 
@@ -100,7 +100,7 @@ def test_modules_and_their_places():
 
 @pytest.mark.parametrize("name", ["pnp", "push0", "reach1", "stack", "", "push\n"])
 def test_unknown_modules_are_refused(name):
-    with pytest.raises(ValueError, match="--modules: unknown module .* in --world point; use reach, push"):
+    with pytest.raises(ValueError, match="modules: unknown module .* in the point world; use reach, push"):
         point.create(("reach", name))
 
 

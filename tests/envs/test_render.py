@@ -8,9 +8,10 @@ import pytest
 
 from envs.fetch import constants as c
 from envs.fetch import scene, start
+from envs.fetch.modules import goal_point
 from envs.pictures import door, gl, looks
 from envs.pictures import fetch as render
-from envs.pictures.door import Goal
+from envs.pictures.protocol import Goal
 
 SIZE = 320, 240
 CYAN = (0.0, 1.0, 1.0)
@@ -56,7 +57,7 @@ def changed(renderer, world, *goals):
 
 @pytest.mark.parametrize("goal", [[1.30, 0.60], [1.44, 0.88, 0.80], [1.45, 0.65, 0.45]])
 def test_a_goal_is_marked_where_it_is(renderer, goal):
-    point = render.goal_point(np.array(goal))
+    point = goal_point(np.array(goal))
     world = state(cubes=((1.2, 0.9, 0.425), (1.2, 0.9, 0.475)))  # out of the way
     rows, columns = changed(renderer, world, Goal(np.array(goal), CYAN, False))
     column, row = pixel(renderer, point)
@@ -66,10 +67,11 @@ def test_a_goal_is_marked_where_it_is(renderer, goal):
     assert rows.min() == pytest.approx(edge, abs=3)  # its top: the radius within which it is solved
 
 
-def test_goals_on_the_table_in_the_air_and_without_a_place():
-    np.testing.assert_allclose(render.goal_point(np.array([1.3, 0.7])), [1.3, 0.7, 0.425])
-    np.testing.assert_allclose(render.goal_point(np.array([1.3, 0.7, 0.6])), [1.3, 0.7, 0.6])
-    assert render.goal_point(np.zeros(0)) is None and render.goal_point(np.zeros(4)) is None
+def test_goals_on_the_table_in_the_air_and_without_a_place(renderer):
+    np.testing.assert_allclose(goal_point(np.array([1.3, 0.7])), [1.3, 0.7, 0.425])
+    np.testing.assert_allclose(goal_point(np.array([1.3, 0.7, 0.6])), [1.3, 0.7, 0.6])
+    for goal in (np.zeros(0), np.zeros(4), np.full(3, np.nan)):
+        assert changed(renderer, state(), Goal(goal, CYAN, False))[0].size == 0
 
 
 def test_a_goal_that_is_solved_is_clearer(renderer):
@@ -126,10 +128,10 @@ def test_every_body_stands_where_physics_has_it(look):
 
 
 def test_looks_that_cannot_be_had(monkeypatch):
-    with pytest.raises(ValueError, match="--looks real: must be one of auto, plain, mesh"):
+    with pytest.raises(ValueError, match="looks='real': must be one of auto, plain, mesh"):
         looks.check("real")
     monkeypatch.setattr(looks, "assets", lambda: None)
-    with pytest.raises(ValueError, match="--looks mesh: needs gymnasium-robotics"):
+    with pytest.raises(ValueError, match="looks='mesh': needs gymnasium-robotics"):
         looks.check("mesh")
     assert looks.build_model(0).nmesh == 0  # auto
 
@@ -171,5 +173,5 @@ def test_the_user_s_own_choice_wins(platforms, monkeypatch):
 def test_a_viewer_needs_a_screen(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    with pytest.raises(ValueError, match="--viewer: needs a screen"):
+    with pytest.raises(ValueError, match="viewer: needs a screen"):
         door.check("fetch", "plain", viewer=True)

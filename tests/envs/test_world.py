@@ -1,4 +1,4 @@
-"""The door to the worlds, and what every world promises the learner."""
+"""`envs.make`: names in, environment out, and what every world promises the learner."""
 
 import dataclasses
 
@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from envs import world
-from envs.physics import select
+import envs
+from envs.errors import ArgumentError
+from envs.fetch import scene
 
 
 @pytest.fixture(scope="module", params=["point", "fetch"])
 def env(request):
-    return world.make(request.param, ("reach", "push2"), distractors=2, physics="c")
+    return envs.make(request.param, ("reach", "push2"), distractors=2, physics="c").with_worlds(2)
 
 
 def test_sizes_agree(env):
@@ -50,8 +51,9 @@ def test_more_worlds_leave_everything_else(env):
 
 
 def test_unknown_world():
-    with pytest.raises(ValueError, match="--world mars: must be one of fetch, point"):
-        world.make("mars")
+    with pytest.raises(ArgumentError, match="world='mars': must be one of fetch, point") as refusal:
+        envs.make("mars")
+    assert (refusal.value.argument, refusal.value.value) == ("world", "mars")
 
 
 @pytest.mark.parametrize(
@@ -60,15 +62,38 @@ def test_unknown_world():
         (("reach", "fly"), "unknown module 'fly'"),
         (("stack2on2",), "puts a cube on itself"),
         (("push", "push1"), "named twice"),
+        ((), "name at least one"),
     ],
 )
 def test_bad_modules_cost_no_scene(monkeypatch, names, message):
-    monkeypatch.setattr(select, "select", lambda *args: pytest.fail("built the physics first"))
-    with pytest.raises(ValueError, match=message):
-        world.make("fetch", names)
+    monkeypatch.setattr(scene, "build_model", lambda *args: pytest.fail("built the scene first"))
+    for world in envs.WORLDS:
+        with pytest.raises(ArgumentError, match=message if (world, names) != ("point", ("stack2on2",)) else "unknown"):
+            envs.make(world, names)
+
+
+@pytest.mark.parametrize("world", envs.WORLDS)
+def test_a_negative_number_of_distractors_is_refused(world):
+    with pytest.raises(ArgumentError, match="distractors=-1: must be 0 or more"):
+        envs.make(world, ("reach",), distractors=-1)
+
+
+def test_modules_as_one_text():
+    assert envs.make("point", "reach, push2").modules.names == ("reach", "push2")
+
+
+def test_physics_is_built_by_with_worlds_alone(monkeypatch):
+    from envs.physics import native
+
+    monkeypatch.setattr(native, "NativePhysics", lambda *args: pytest.fail("built physics"))
+    env = envs.make("fetch", ("reach",), physics="c")
+    assert env.physics_name == "c" and env.physics_bytes_per_world > 1000
+    state = jax.eval_shape(env.reset, jax.random.key(0))
+    with pytest.raises(RuntimeError, match="call with_worlds"):
+        jax.eval_shape(env.step, state, jnp.zeros(4))
 
 
 def test_the_scene_has_the_cubes_that_modules_name():
-    env = world.make("fetch", ("push3",), physics="c")
+    env = envs.make("fetch", ("push3",), physics="c")
     assert env.obs_size == 10 + 3 * 15
-    assert world.make("point", ("push3",)).obs_size == 2 + 3 * 4
+    assert envs.make("point", ("push3",)).obs_size == 2 + 3 * 4

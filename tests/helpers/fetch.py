@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import envs
 from envs.fetch import scripted
 from envs.fetch.env import FetchEnv, FetchState
 
@@ -14,8 +15,8 @@ DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 
 
 @functools.cache
 def env(physics: str, num_cubes: int = 2, num_worlds: int = 1) -> FetchEnv:
-    """The environment without distractors on a backend; buffers for `num_worlds` where the backend has any."""
-    return FetchEnv.create(num_cubes, 0, physics, num_worlds)
+    """The environment with two cubes or more on a backend, built for `num_worlds` worlds."""
+    return envs.make(modules=("reach", f"push{num_cubes}"), physics=physics).with_worlds(num_worlds)
 
 
 @functools.cache
@@ -64,7 +65,7 @@ def script(physics: str, states: FetchState, goals, steps: int, stack: bool = Fa
 
 
 def random_goals(seed: int, count: int) -> jax.Array:
-    """Pick-and-place goals [count, 3] m in the modules' goal box (SPEC 1)."""
+    """Pick-and-place goals [count, 3] m in the modules' goal box."""
     low, high = jnp.array([-0.15, -0.15, 0.0]), jnp.array([0.15, 0.15, 0.45])
     centre = jnp.array([1.3419, 0.7491, 0.425])
     return centre + jax.random.uniform(jax.random.key(seed), (count, 3), minval=low, maxval=high)

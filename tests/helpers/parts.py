@@ -10,10 +10,10 @@ import numpy as np
 from flax import struct
 from scipy import stats
 
+import envs
 from curious_jax import config as configs
 from curious_jax.learner import curriculum, trainer
 from curious_jax.types import Episode
-from envs import world
 from envs.fetch import modules as fetch_modules
 from envs.fetch.observation import ObservationLayout
 from envs.modules import Module, ModuleTable, distance_solved
@@ -44,7 +44,7 @@ def probe_config(**settings: Any) -> configs.TrainConfig:
 
 def make_run(config: configs.TrainConfig, env: Any = None) -> trainer.Setup:
     """The parts of a run, in its own world unless another is given."""
-    return trainer.setup(config, env or world.make(config.world, config.modules, config.distractors))
+    return trainer.setup(config, env or envs.make(config.world, config.modules, config.distractors))
 
 
 @struct.dataclass

@@ -10,13 +10,13 @@ import pytest
 from helpers.parts import make_run, run_cycles, tiny_config
 from helpers.small import SMALL
 
+import envs
 from curious_jax import evaluate, train
 from curious_jax.config import make_config
 from curious_jax.errors import ConfigError
 from curious_jax.fit import fit
 from curious_jax.learner import trainer
 from curious_jax.types import FLAT
-from envs import world
 
 
 def test_muvfa_is_curious_with_uniform_selection_and_replay():
@@ -100,7 +100,7 @@ def test_the_flat_goal_can_be_reached_without_distractors_and_never_with_one():
 def test_curious_and_muvfa_are_what_they_were_before_there_were_others(algorithm, losses):
     """The figures of commit 507cc05 on one CPU."""
     config = tiny_config(algorithm=algorithm, seed=3, episodes=160, window=2, self_evaluation=0.5)
-    _, history = fit(config, world.make("point", config.modules, config.distractors))
+    _, history = fit(config, envs.make("point", config.modules, config.distractors))
     row = history.rows[-1]
     found = [row[f"train/{key}"] for key in ("critic_loss", "actor_loss", "q_mean")]
     assert found == pytest.approx(losses, rel=1e-3)

@@ -10,7 +10,8 @@ from helpers.parts import assert_uniform, empty_module, episodes, fetch_obs, fet
 
 from curious_jax.config import HindsightConfig
 from curious_jax.learner import hindsight, replay
-from envs.modules import FLAT, ModuleTable
+from curious_jax.types import FLAT
+from envs.modules import ModuleTable
 
 T = 5
 B = 6000

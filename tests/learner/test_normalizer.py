@@ -10,7 +10,8 @@ from helpers.parts import empty_module, episodes, fetch_obs, fetch_table, line_m
 
 from curious_jax.config import NormalizerConfig
 from curious_jax.learner import normalizer
-from envs.modules import FLAT, ModuleTable
+from curious_jax.types import FLAT
+from envs.modules import ModuleTable
 
 CONFIG = NormalizerConfig()
 merge = jax.jit(normalizer.merge)

@@ -3,8 +3,8 @@
 import pytest
 from helpers.parts import tiny_config
 
+import envs
 from curious_jax.fit import fit
-from envs import world
 from experiments.checks import seed_cost
 
 
@@ -13,7 +13,7 @@ def test_ten_seeds_compile_once():
     traces = {}
     for seeds in (1, 10):
         config = tiny_config(num_seeds=seeds)
-        env = world.make(config.world, config.modules, config.distractors)
+        env = envs.make(config.world, config.modules, config.distractors)
         _, history = fit(config, env)
         assert len(history.rows) == 2 * seeds
         traces[seeds] = env.traces.step

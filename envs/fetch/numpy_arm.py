@@ -1,7 +1,8 @@
-"""The Fetch arm in numpy and C MuJoCo, for ONE world: what env.py and modules.py compute, without JAX.
+"""The Fetch arm in NumPy and C MuJoCo, for ONE world: what env.py and start.py compute, without JAX.
 
-For programs that step one environment at a time (gymnasium_env.py, official.py), where a compiled call per step would
-cost more than the physics. tests/test_gymnasium_env.py holds it to the JAX side.
+For programs that step one environment at a time (gymnasium_env, official.py). A compiled call per step gives the same
+states, but costs as much again as the physics on an idle machine and several times that on a busy one (2 and 8 ms a
+step), and seconds of compiling in every process. The tests hold it to the JAX side.
 """
 
 from __future__ import annotations
@@ -13,29 +14,31 @@ import mujoco
 import numpy as np
 
 from envs.fetch import constants as c
-from envs.fetch import observation, scene, start
+from envs.fetch import observation, start
+from envs.fetch.env import FetchEnv
 from envs.fetch.observation import SensorLayout
 
 _DRAWS = 512  # positions drawn at once for a cube, of which the first that fits is taken
 
 
-class PlainFetch:
-    """One arm with cubes at a table, stepped by `mj_step`. Distractors are its caller's, who observes them.
+class NumpyFetch:
+    """One arm with cubes at a table, stepped by `mj_step`; its caller adds distractors.
 
+    Args:
+      env: the arm as the learner has it.
     Attributes:
       model, data: MuJoCo's; `data` is the state.
       start: where episodes start.
     """
 
-    def __init__(self, num_cubes: int, start_name: str = "default"):
-        self.start = start.settled_start(start_name)
-        self.model = copy.copy(scene.build_model(num_cubes))
+    def __init__(self, env: FetchEnv):
+        self.start, self.model = env.start, copy.copy(env.model)
         # As in physics/native.py: a world that diverges must show.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.data = mujoco.MjData(self.model)
 
     def reset(self, cubes: np.ndarray) -> None:
-        """The settled arm, and level cubes at rest at `cubes` [n, 2] (x, y in m)."""
+        """Puts the settled arm, and level cubes at rest at `cubes` [n, 2] (x, y in m)."""
         data, robot = self.data, len(self.start.qpos)
         mujoco.mj_resetData(self.model, data)
         data.qpos[:robot], data.qvel[:robot] = self.start.qpos, self.start.qvel
@@ -44,8 +47,13 @@ class PlainFetch:
         mujoco.mj_forward(self.model, data)
 
     def step(self, action: np.ndarray) -> bool:
-        """One control step of 0.04 s with `action` [4], clipped to [-1, 1]; is the world still finite?"""
+        """Makes one control step of 0.04 s with `action` [4], clipped to [-1, 1]; tells whether the world is finite.
+
+        An action or a state that is not finite is not stepped: MuJoCo would write a log file.
+        """
         data = self.data
+        if not (np.isfinite(action).all() and self._finite()):
+            return False
         action = np.clip(action, -1.0, 1.0)
         quaternion = data.sensordata[SensorLayout.hand_quaternion] + np.array(c.HAND_ROTATION)
         data.mocap_pos[0] = data.sensordata[SensorLayout.hand_position] + c.DISPLACEMENT * action[:3]
@@ -53,11 +61,14 @@ class PlainFetch:
         fingers = np.clip(data.qpos[start.FINGER_JOINTS] + action[3], *c.FINGER_RANGE)
         data.ctrl[:] = 0.0 if self.start.locked else fingers
         mujoco.mj_step(self.model, data, nstep=c.SUBSTEPS)
-        return bool(np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all())
+        return self._finite()
+
+    def _finite(self) -> bool:
+        return bool(np.isfinite(self.data.qpos).all() and np.isfinite(self.data.qvel).all())
 
     def observe(self) -> np.ndarray:
         """The observation [O] without distractors, float64; see observation.ObservationLayout."""
-        return np.concatenate(observation.sensed(self.data.sensordata, np))
+        return np.concatenate(observation.sensed(self.data.sensordata))
 
 
 def place_cubes(

@@ -1,0 +1,65 @@
+"""Draws a Gymnasium environment's arm with its goal: as arrays, or in a window."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from envs.errors import ArgumentError
+from envs.gymnasium_env.goals import GoalSpace
+from envs.pictures.protocol import Goal
+
+_COLOUR = 0.85, 0.15, 0.15  # of the goal
+
+
+class Pictures:
+    """What `render` needs, made at the first picture.
+
+    Args:
+      mode: None, or one of `modes`.
+      size: width and height in pixels of an array.
+    Raises:
+      ArgumentError: for another mode.
+    """
+
+    def __init__(self, goals: GoalSpace, mode: str | None, modes: list[str], size: tuple[int, int] = (640, 480)):
+        if mode is not None and mode not in modes:
+            raise ArgumentError("render_mode", f"must be None or one of {', '.join(modes)}", mode)
+        self._goals, self.mode, self._size = goals, mode, size
+        self._drawer: Any = None
+
+    def draw(self, qpos: np.ndarray, desired: np.ndarray, solved: bool) -> Any:
+        """Draws an arm at qpos [nq] with a goal [G]: uint8 [height, width, 3], or None where it goes to a window."""
+        if self.mode is None:
+            self.warn()
+            return None
+        state = SimpleNamespace(physics=SimpleNamespace(qpos=qpos), distractors=np.zeros((0, 3)))
+        marks = [Goal(self._goals.point(desired), _COLOUR, solved)]
+        if self.mode == "human":
+            self._window().show(state, marks)
+            return None
+        if self._drawer is None:
+            from envs.pictures.fetch import FetchRenderer
+
+            self._drawer = FetchRenderer(self._goals.layout.num_cubes, *self._size)
+        return self._drawer.frame(state, marks)
+
+    def warn(self) -> None:
+        """Tells the user that there is no render_mode, as Gymnasium's own environments do."""
+        gymnasium.logger.warn("render() without a render_mode draws nothing; give one when making the environment")
+
+    def _window(self) -> Any:
+        if self._drawer is None:
+            from envs.pictures.viewer import Window
+
+            self._drawer = Window(self._goals.layout.num_cubes)
+        return self._drawer
+
+    def close(self) -> None:
+        """Frees what drawing took; the next picture makes it again."""
+        if self._drawer is not None:
+            self._drawer.close()
+        self._drawer = None

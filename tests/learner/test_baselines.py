@@ -77,10 +77,10 @@ def test_the_flat_goal_can_be_reached_without_distractors_and_never_with_one():
     goal = jnp.array([0.25, 0.0, 0.1, 0.15])
     position, thing = jnp.array([0.2, 0.0]), jnp.array([0.1, 0.1])  # both within a tolerance of 0.1 of the goal's parts
     obs = jnp.concatenate([position, thing, thing - position])
-    reward = world.make("point", ("reach", "drag"), 0).modules.reward
+    reward = envs.make("point", ("reach", "drag"), 0).modules.reward
     assert reward(obs, goal, FLAT) == 0.0
     assert reward(obs, goal.at[3].set(0.25), FLAT) == -1.0  # the object's part is not reached
-    modules = world.make("point", ("reach", "drag"), 1).modules
+    modules = envs.make("point", ("reach", "drag"), 1).modules
     obs = jnp.concatenate([obs, jnp.array([1.5, 1.5])])  # where a distractor is, outside the square of goals
     goals = jax.vmap(modules.sample_goal, (0, None))(jax.random.split(jax.random.key(1), 500), FLAT)
     assert (jax.vmap(modules.reward, (None, 0, None))(obs, goals.at[:, :4].set(goal), FLAT) == -1.0).all()

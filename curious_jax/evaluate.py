@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from curious_jax.cli import environment, environment, program
-from curious_jax.cli import environment, parser as options
+from curious_jax.cli import environment, program
+from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
 from curious_jax.run import trained

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.cli import environment, parser as options
 from curious_jax.cli import environment, program
+from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.run import files, trained
 from curious_jax.show import video

@@ -266,8 +266,11 @@ def children_groups(pid):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
-    grid = [*TINY, "--algorithm", "curious", "--seeds", "0", "--episodes", "1e6"]
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_ctrl_c_saves_and_the_same_command_resumes(tmp_path, engine):
+    if engine == "ray":
+        pytest.importorskip("ray")
+    grid = [*TINY, "--algorithm", "curious", "--seeds", "0", "--episodes", "1e6", "--engine", engine]
     process = start("sweep", *grid, out=tmp_path)
     metrics = tmp_path / "cells" / "algorithm=curious" / "seed-0" / "metrics.jsonl"
     while not metrics.exists() or not metrics.read_text():
@@ -275,7 +278,9 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     assert "stopped; the same command resumes it" in finish(process, 130)
-    assert {path.name for path in cells.checkpoints(metrics.parent)}
+    (checkpoint,) = cells.checkpoints(metrics.parent)
+    rows, _ = cells.read_rows(metrics)
+    assert int(checkpoint.name.removeprefix("state-")) >= rows[-1]["env_steps"]  # it was saved when it was stopped
     assert {r["status"] for r in tables.read(tmp_path / "table.csv")} == {"unfinished"}
 
 

@@ -63,7 +63,7 @@ def test_what_no_run_could_be_is_refused():
         (Condition({}, {**good.settings, "modules": ("reach", "fly")}), "unknown module 'fly'"),
         (Condition({}, {**good.settings, "modules": ("fly",), "world": "fetch"}), "unknown module 'fly'"),
         (Condition({}, {**good.settings, "perturb_at": 5, "perturb_cube": 3}), "--perturb-cube 3: must be at most 1"),
-        (Condition({}, {**good.settings, "batch_size": 1}), "--batch-size 1: must be at least"),
+        (Condition({}, {**good.settings, "batch_size": 1}), "batch_size=1: must be at least"),
     ):
         with pytest.raises(ConfigError, match=message):
             grid.check([bad], (0,), 1)

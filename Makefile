@@ -3,13 +3,14 @@
 #   make test        the fast tests
 #   make check       what CI runs: format, lint, types, fast tests
 #   make check-slow  the long tests
+#   make probe-results   the paper's five experiments on the point world, into docs/results
 #   make docs        the documentation site, in site/; warnings are errors
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_TESTS := $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check check-slow docs format lint types install clean
+.PHONY: demo test check check-slow probe-results docs format lint types install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
@@ -23,6 +24,15 @@ check: lint types test
 
 check-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+# Resumes where it stopped. Ten seeds side by side are one program.
+probe-results: $(VENV)/.installed-dev
+	set -e; for name in distractors architectures learning_progress perturbation scaling; do \
+	  from=runs/point-$$name; to=docs/results/point-$$name; mkdir -p $$to; \
+	  $(BIN)/python -m experiments.$$name --world point --seeds 0-9 --out $$from; \
+	  gzip -9nc $$from/table.csv > $$to/metrics.csv.gz; \
+	  cp $$from/$$name.png $$from/summary.md $$to; \
+	done
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -51,7 +61,7 @@ $(VENV)/bin/python:
 
 # constraints.txt: the one set of versions that the tests ran with.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[play,report]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[play,report,experiments]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python

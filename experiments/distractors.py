@@ -1,8 +1,7 @@
-"""Learning progress against modules that cannot be learned (CURIOUS, "Resilience to distracting modules"): CURIOUS
-against M-UVFA as the number of distracting modules grows.
+"""Compare CURIOUS with M-UVFA as distracting modules are added (CURIOUS, "Resilience to distracting modules").
 
-    python -m experiments.distractors --seeds 0-9 --distractors 0,4,7 --out DIR
-    python -m experiments.distractors --seeds 0-9 --world point --out DIR
+python -m experiments.distractors --seeds 0-9 --distractors 0,4,7 --out DIR
+python -m experiments.distractors --seeds 0-9 --world point --out DIR
 """
 
 import argparse
@@ -11,13 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from curious_jax.errors import ConfigError
 from experiments import probe
-from experiments.analysis import figures, statistics
-from experiments.analysis import summary as report
-from experiments.analysis.table import Row, select
+from experiments.analysis import figures, statistics, summary
+from experiments.analysis.table import SUCCESS, Table, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -25,14 +21,14 @@ ALGORITHMS = ("curious", "muvfa")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The numbers of distractors."""
+    """Add the option for the numbers of distractors."""
     parser.add_argument(
         "--distractors", default="0,4,7", metavar="0,4,7", help="numbers of distractors [default: 0,4,7]"
     )
 
 
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
-    """Both algorithms with each number of distractors."""
+    """Lay out both algorithms with each number of distractors."""
     try:
         numbers = [int(text) for text in own.distractors.split(",")]
     except ValueError:
@@ -49,14 +45,14 @@ def numbers(conditions: Sequence[Condition]) -> list[int]:
     return sorted({condition.labels["distractors"] for condition in conditions})
 
 
-def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> None:
-    """Mean success ± s.e.m., a panel per number of distractors; dots where CURIOUS is above M-UVFA."""
+def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
+    """Draw mean success ± s.e.m., a panel per number of distractors, with dots where CURIOUS is above M-UVFA."""
     found = numbers(conditions)
     made, axes = figures.figure(len(found))
     for ax, number in zip(axes, found, strict=True):
         parts = {name: select(rows, algorithm=name, distractors=number) for name in ALGORITHMS}
         for name, part in parts.items():
-            figures.line(ax, part, figures.SUCCESS, figures.NAMES[name], figures.LOOK[name], "sem")
+            figures.line(ax, part, SUCCESS, figures.NAMES[name], figures.LOOK[name], "sem")
         figures.dots(ax, parts["curious"], parts["muvfa"])
         figures.success_axes(ax, f"{number} distracting modules")
     figures.legend(axes[0], below=True)
@@ -64,22 +60,49 @@ def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> No
     figures.save(made, path)
 
 
-def findings(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
-    """CURIOUS is ahead, and more so with more distractors."""
-    lines, gaps = [], {}
+def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
+    """Say whether CURIOUS is faster, whether its advantage grows, and by how much M-UVFA slows down."""
+    lines: list[str] = []
     found = numbers(conditions)
-    for number in found:
-        a, b = (report.area(rows, algorithm=name, distractors=number) for name in ALGORITHMS)
-        declared = "CURIOUS learns faster than M-UVFA with {} distracting modules"
-        lines.append(report.Claim(declared.format(number), a, b, "CURIOUS", "M-UVFA", "Area under the curve").words())
-        if a and b:
-            gaps[number] = statistics.bootstrap_difference(a, b)
-    if len(gaps) > 1:
-        means = [gaps[number].estimate for number in sorted(gaps)]
-        verdict = "**appears**" if (np.diff(means) > 0).all() else "**does not appear**"
-        shown = "; ".join(f"{number} distractors {report.interval(gaps[number])}" for number in sorted(gaps))
-        lines.append(f"- The mean gap in area grows with the number of distracting modules: {verdict}. {shown}.")
+    for n in found:
+        own, other = ({"algorithm": name, "distractors": n} for name in ALGORITHMS)
+        lines += summary.faster(
+            rows, f"CURIOUS masters the modules in fewer episodes than M-UVFA with {n} distractors", own, other
+        )
+    times = {(a, n): summary.mastery(rows, algorithm=a, distractors=n) for a in ALGORITHMS for n in found}
+    if len(found) > 1 and all(times.values()):
+        least, most = found[0], found[-1]
+        lines.append(growth([times[a, n] for n in (least, most) for a in ALGORITHMS], least, most))
+        known = len(conditions[0].config().modules)
+        lines += [slope(times["muvfa", n], times["muvfa", least], known, least, n) for n in found[1:]]
     return lines
+
+
+def growth(times: Sequence[Sequence[float]], least: int, most: int) -> str:
+    """Say whether CURIOUS's advantage in speed is larger with `most` distractors than with `least`.
+
+    Args:
+      times: episodes to mastery of CURIOUS and M-UVFA with `least`, then of both with `most`.
+    """
+    a, b, c, d = times
+    found = statistics.growth(a, b, c, d)
+    shown = [summary.interval(statistics.advantage(*pair)) for pair in ((a, b), (c, d))]
+    return (
+        f"- CURIOUS's advantage grows with the number of distractors: {summary.APPEARS[bool(found.low > 0)]}. M-UVFA's "
+        f"mean speed (1 / episodes to mastery; never is 0) is below CURIOUS's by a share of {shown[0]} with {least}, "
+        f"{shown[1]} with {most}; difference {summary.interval(found)} (appears when its interval lies above 0)."
+    )
+
+
+def slope(times: Sequence[float], reference: Sequence[float], known: int, least: int, number: int) -> str:
+    """Say whether M-UVFA slows down by achievable modules / all modules."""
+    expected = (known + least) / (known + number)
+    found = statistics.slowdown(times, reference)
+    return (
+        f"- M-UVFA slows down by achievable / all modules, to {expected:.2f} of its speed, with {number} distractors: "
+        f"{summary.APPEARS[bool(found.low <= expected <= found.high)]}; {summary.interval(found)} (appears when the "
+        "interval holds the expected share)."
+    )
 
 
 EXPERIMENT = Experiment(
@@ -88,7 +111,7 @@ EXPERIMENT = Experiment(
     conditions=conditions,
     draw=draw,
     findings=findings,
-    defaults={"fetch": {"episodes": 300_000}, "point": probe.SETTINGS},
+    defaults={"fetch": {"episodes": 300_000, "evaluation_episodes": 192}, "point": probe.SETTINGS},
     fixed={"algorithm": "the experiment's own two"},
     options=add_options,
 )

@@ -1,4 +1,4 @@
-"""Many modules (CURIOUS, "scaling"): ten that can be learned, CURIOUS.
+"""Train CURIOUS on many modules (CURIOUS, "Scaling"): ten that can be learned.
 
 python -m experiments.scaling --seeds 0-2 --out DIR
 python -m experiments.scaling --seeds 0-9 --world point --out DIR
@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from curious_jax.show.stats import module_names, series
 from experiments import probe
-from experiments.analysis import figures
-from experiments.analysis import summary as report
-from experiments.analysis.table import Row, finished, select
+from experiments.analysis import figures, statistics, summary
+from experiments.analysis.table import SUCCESS, Table, curves, finished, modules, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -23,40 +19,41 @@ MODULES = ("reach", *(f"push{k}" for k in range(1, 5)), *(f"pnp{k}" for k in ran
 
 
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
-    """CURIOUS alone, unless --algorithm names another."""
+    """Lay out CURIOUS alone, unless --algorithm names another."""
     return [Condition({"algorithm": settings.get("algorithm", "curious")}, settings)]
 
 
-def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> None:
-    """Success per module, and mean success ± std."""
+def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
+    """Draw success per module, and mean success ± std."""
     made, (left, right) = figures.figure(2, size=(5.6, 4.0))
     part = select(rows, **conditions[0].labels)
-    for look, name in enumerate(evaluated(part)):
-        figures.line(left, part, f"eval/success/{name}", name, look, "sem")
+    for look, name in enumerate(modules(part, achievable=True)):
+        figures.line(left, part, f"{SUCCESS}/{name}", name, look, "sem")
     figures.success_axes(left, "per module, mean ± s.e.m.")
     left.set_ylabel("success rate")
     figures.legend(left, ncols=2, loc="upper left")
     name = conditions[0].labels["algorithm"]
-    figures.line(right, part, figures.SUCCESS, figures.NAMES[name], figures.LOOK[name], "std")
+    figures.line(right, part, SUCCESS, figures.NAMES[name], figures.LOOK[name], "std")
     figures.success_axes(right, "over modules, mean ± std")
     figures.legend(right, loc="upper left")
     figures.save(made, path)
 
 
-def evaluated(rows: Sequence[Row]) -> list[str]:
-    """The modules that have a success rate."""
-    return [name for name in module_names(rows) if any(f"eval/success/{name}" in row for row in rows)]
-
-
-def findings(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
-    """Final success per module."""
-    part = finished(select(rows, **conditions[0].labels))
-    if not part:
+def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
+    """Say which modules end mastered, and when the mean does."""
+    labels = conditions[0].labels
+    part = finished(select(rows, **labels))
+    if not len(part):
         return ["- No seed has finished yet."]
-    last = {name: series(part, f"eval/success/{name}")[1][-1] for name in evaluated(part)}
-    shown = ", ".join(f"{name} {np.nanmean(values):.2f}" for name, values in last.items())
-    learned = sum(np.nanmean(values) >= report.MASTERED for values in last.values())
-    return [f"- {learned} of {len(last)} modules end at {report.MASTERED:g} or more (mean over seeds): {shown}."]
+    last = {name: curves(part, f"{SUCCESS}/{name}").iloc[-1].mean() for name in modules(part, achievable=True)}
+    learned = sum(value >= statistics.MASTERED for value in last.values())
+    times = summary.mastery(rows, **labels)
+    return [
+        f"- {learned} of {len(last)} modules end at {statistics.MASTERED:g} or more (mean over seeds): "
+        + ", ".join(f"{name} {value:.2f}" for name, value in last.items())
+        + ".",
+        f"- Mean success {statistics.MASTERED:g} after {summary.spread(times)} episodes ({len(times)} seeds).",
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -66,7 +63,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     findings=findings,
     defaults={
-        "fetch": {"modules": MODULES, "episodes": 600_000},
+        "fetch": {"modules": MODULES, "episodes": 600_000, "evaluation_episodes": 200},
         "point": {**probe.SETTINGS, **probe.SCALING},
     },
 )

@@ -17,7 +17,7 @@ from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures
 from experiments.analysis import summary as report
-from experiments.analysis.table import Row, select
+from experiments.analysis.table import SUCCESS, Table, select
 from experiments.engine.command import OWN, Experiment, main
 from experiments.engine.grid import Condition
 
@@ -69,19 +69,19 @@ def conditions(own: argparse.Namespace, settings: dict[str, Any]) -> list[Condit
     return found
 
 
-def draw(rows: Sequence[Row], conditions: Sequence[Condition], path: Path) -> None:
+def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     """Mean success ± s.e.m., at most PANEL conditions to a panel."""
     parts = [conditions[i : i + PANEL] for i in range(0, len(conditions), PANEL)]
     made, axes = figures.figure(len(parts), size=(5.2, 4.0))
     for ax, part in zip(axes, parts, strict=True):
         for look, condition in enumerate(part):
-            figures.line(ax, select(rows, **condition.labels), figures.SUCCESS, report.title(condition.labels), look)
+            figures.line(ax, select(rows, **condition.labels), SUCCESS, report.title(condition.labels), look)
         figures.success_axes(ax, "mean ± s.e.m. over seeds")
         figures.legend(ax, loc="upper left")
     figures.save(made, path)
 
 
-def findings(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[str]:
+def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """The best condition so far; a sweep declares no claim."""
     areas = {report.title(c.labels): report.area(rows, **c.labels) for c in conditions}
     means = {name: sum(values) / len(values) for name, values in areas.items() if values}

@@ -55,7 +55,8 @@ def clean_environment(tmp_path_factory):
             shutil.copytree(ROOT / name, folder / name)
     venv.create(place / "venv", with_pip=True)
     python = place / "venv" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", f"{source}[notebooks,play]"]
+    package = f"{source}[experiments,notebooks,play]"
+    install = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", package]
     subprocess.run(list(map(str, install)), check=True, capture_output=True)
     return python, folder
 
@@ -125,7 +126,7 @@ def test_the_installation_keeps_jax_and_numpy_and_nothing_else(monkeypatch, tmp_
     exec(cell, {})
     git, pip = calls
     assert git[:2] == ["git", "clone"] and git[-2:][0].endswith("/curious_jax")
-    assert pip[1:] == ["-m", "pip", "install", "-q", "-c", "kept.txt", ".[play]"]
+    assert pip[1:] == ["-m", "pip", "install", "-q", "-c", "kept.txt", ".[play,experiments]"]
     assert (tmp_path / "curious_jax" / "kept.txt").read_text().splitlines() == [
         *("jax==0.10.2", "jaxlib==0.10.2", "jax-cuda12-plugin==0.10.2", "libtpu==0.0.40", "numpy==2.4.6")
     ]

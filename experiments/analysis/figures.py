@@ -1,29 +1,27 @@
-"""Figures in the paper's form: mean curves with bands, dots where a test is significant, a run's phases.
+"""Draw figures in the paper's form: mean curves with bands, dots where a test is significant, a run's phases.
 
 Colours are Okabe and Ito's (told apart by colour-blind readers), and line styles and markers differ, so that a figure
 reads in grey. Every function draws from the table's rows alone.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from curious_jax.show.curves import COLOURS, MARKERS, STYLES
-from curious_jax.show.stats import series
 from experiments.analysis import statistics
-from experiments.analysis.table import Row
+from experiments.analysis.table import SUCCESS, Table, curves
 
 LOOK = {"curious": 0, "muvfa": 1, "her": 2, "mgme": 3}  # the same colour in every figure
 NAMES = {"curious": "CURIOUS", "muvfa": "M-UVFA", "her": "HER (flat goal)", "mgme": "MG-ME"}
-SUCCESS = "eval/success"
 LEAST = 3  # seeds on each side that a dot needs
 
 
 def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.8, 3.6)) -> tuple[Any, list[Any]]:
-    """(figure, its axes), without a display."""
+    """Make a figure and its axes, without a display."""
     from matplotlib.figure import Figure
 
     columns = min(panels, columns)
@@ -39,80 +37,71 @@ def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.8, 3.6)
     return made, axes[:panels]
 
 
-def save(made: Any, path: Path) -> list[Path]:
-    """Writes PATH.png and PATH.pdf, each whole or not at all."""
-    written = []
+def save(made: Any, path: Path) -> None:
+    """Write PATH.png and PATH.pdf, each whole or not at all."""
     for suffix in (".png", ".pdf"):
-        target = path.with_name(path.name + suffix)
         scratch = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
         made.savefig(scratch, dpi=150, metadata={"CreationDate": None} if suffix == ".pdf" else None)
-        os.replace(scratch, target)
-        written.append(target)
-    return written
+        os.replace(scratch, path.with_name(path.name + suffix))
 
 
-def band(values: np.ndarray, kind: str) -> np.ndarray:
-    """[P, S] -> [P]: standard deviation over the seeds that have a value (`std`), or their standard error (`sem`)."""
-    seen = (~np.isnan(values)).sum(axis=1)
-    deviation = np.array([np.std(row[~np.isnan(row)], ddof=1) if n > 1 else 0.0 for row, n in zip(values, seen)])
-    return deviation if kind == "std" else deviation / np.sqrt(np.maximum(seen, 1))
-
-
-def line(
-    ax: Any, rows: Sequence[Row], key: str, label: str, look: int, kind: str = "sem", absolute: bool = False
-) -> None:
-    """Mean over seeds ± band of one metric against training episodes."""
-    episodes, values = series(rows, key)
-    values = np.abs(values) if absolute else values
-    seen = ~np.isnan(values).all(axis=1)
-    if not seen.any():
+def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem", absolute: bool = False) -> None:
+    """Draw the mean over seeds ± band (`sem`: standard error, `std`: deviation) of a metric against episodes."""
+    found = curves(rows, key)
+    if found.empty:
         return
-    episodes, values = episodes[seen], values[seen]
-    mean, spread = np.nanmean(values, axis=1), band(values, kind)
-    colour, every = COLOURS[look % len(COLOURS)], max(1, len(episodes) // 10)
-    ax.plot(
-        episodes,
-        mean,
-        color=colour,
-        linestyle=STYLES[look % len(STYLES)],
-        linewidth=1.6,
-        marker=MARKERS[look % len(MARKERS)],
-        markersize=4,
-        markevery=(look % every, every),
-        label=label,
-    )
-    if values.shape[1] > 1:
-        ax.fill_between(episodes, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    found = found.abs() if absolute else found
+    mean, spread = found.mean(axis=1), getattr(found, kind)(axis=1).fillna(0.0)
+    colour, every = COLOURS[look % len(COLOURS)], max(1, len(found) // 10)
+    style = dict(color=colour, linestyle=STYLES[look % len(STYLES)], marker=MARKERS[look % len(MARKERS)])
+    ax.plot(found.index, mean, **style, linewidth=1.6, markersize=4, markevery=(look % every, every), label=label)
+    if found.shape[1] > 1:
+        ax.fill_between(found.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
 
 
-def significant(a: Sequence[Row], b: Sequence[Row], key: str = SUCCESS) -> np.ndarray:
-    """The episodes at which `a` is larger than `b` by the paper's test (one-tailed Mann-Whitney U, 0.01).
+def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:
+    """Find the episodes at which `a` is larger than `b` by the paper's test (one-tailed Mann-Whitney U, 0.01).
 
     Only where both have LEAST seeds or more.
     """
-    (x_a, v_a), (x_b, v_b) = series(a, key), series(b, key)
+    first, second = curves(a, key), curves(b, key)
     found = []
-    for episode in sorted(set(x_a) & set(x_b)):
-        first, second = (v[x == episode][0] for x, v in ((x_a, v_a), (x_b, v_b)))
-        first, second = first[~np.isnan(first)], second[~np.isnan(second)]
-        enough = min(first.size, second.size) >= LEAST
-        if enough and statistics.mann_whitney(first, second).p < statistics.LEVEL:
+    for episode in first.index.intersection(second.index):
+        x, y = first.loc[episode].dropna(), second.loc[episode].dropna()
+        if min(len(x), len(y)) >= LEAST and statistics.mann_whitney(x, y).p < statistics.LEVEL:
             found.append(episode)
     return np.array(found)
 
 
-def dots(ax: Any, a: Sequence[Row], b: Sequence[Row], height: float = 1.06, look: int = 0) -> np.ndarray:
-    """Marks where `a` is larger than `b`; returns the episodes."""
+def dots(ax: Any, a: Table, b: Table, height: float = 1.06, look: int = 0) -> None:
+    """Mark where `a` is larger than `b`."""
     where = significant(a, b)
     if where.size:
-        ax.plot(
-            where, np.full(where.size, height), ".", color=COLOURS[look % len(COLOURS)], markersize=5, clip_on=False
-        )
-    return where
+        ax.plot(where, np.full(where.size, height), ".", color=COLOURS[look], markersize=5, clip_on=False)
+
+
+def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:
+    """Draw one mark per seed and a line at the median, per algorithm; infinite values stand on top."""
+    values = np.array([v for side in found.values() for v in side], float)
+    top = 1.15 * max(values[np.isfinite(values)], default=1.0)
+    for place, (name, side) in enumerate(found.items()):
+        look, heights = LOOK[name], np.minimum(np.asarray(side, float), top)
+        spread = np.linspace(-0.15, 0.15, len(heights))
+        ax.plot(place + spread, heights, MARKERS[look], color=COLOURS[look], markersize=5)
+        if len(heights):
+            ax.hlines(np.median(heights), place - 0.25, place + 0.25, color=COLOURS[look])
+    if np.isinf(values).any():
+        ax.axhline(top, color="grey", linewidth=0.5)
+        ax.text(0.5, top, never, ha="center", va="bottom", fontsize=8)
+    ax.set_xlabel("")
+    ax.set_xlim(-0.6, len(found) - 0.4)
+    ax.set_ylim(0, 1.08 * top)
+    ax.set_xticks(range(len(found)), [NAMES[name] for name in found])
+    ax.set_title("a mark per seed, line: median", fontsize=10)
 
 
 def success_axes(ax: Any, title: str = "") -> None:
-    """Labels and limits of an axis of success rates."""
+    """Set labels and limits of an axis of success rates."""
     ax.set_ylabel("success rate, achievable modules")
     ax.set_ylim(-0.03, 1.1)
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -121,7 +110,7 @@ def success_axes(ax: Any, title: str = "") -> None:
 
 
 def legend(ax: Any, below: bool = False, **options: Any) -> None:
-    """A legend where there is something to name; `below` the whole figure, where it hides no curve."""
+    """Draw a legend where there is something to name; `below` the whole figure, where it hides no curve."""
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         ax.text(0.5, 0.5, "no evaluations yet", transform=ax.transAxes, ha="center")

@@ -1,41 +1,56 @@
-"""What the comparisons compute, on top of scipy: area under a curve, recovery, tests, effect sizes, intervals.
+"""Compute the measures of one seed's curve and compare them over seeds, with scipy.
 
-Values are one number per seed; a seed is the unit of every test (CURIOUS, "Evaluation": one-tailed Mann-Whitney U).
+A seed is the unit of every test: its curve becomes one number, and one-tailed Mann-Whitney U tests compare those
+numbers (CURIOUS, "Evaluation Methodology"). A seed that never reaches a level has infinity, which ranks last.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 LEVEL = 0.01  # of the paper's tests
+MASTERED = 0.9  # mean success, or competence, that counts as mastery
 RECOVERED = 0.95  # share of the former level that counts as regained
 SUSTAINED = 2  # evaluations in a row that must show it
 FORMER = 3  # evaluations before the perturbation whose mean is the former level
-RESAMPLES = 9_999
-EXACT = 50  # values on a side up to which the test is exact
+FORGOTTEN = 0.1  # fall of competence after mastery that counts as forgetting
+AFTER = 3  # evaluations, from the fall on, whose mean share says what the agent did next
+
+Values = Sequence[float] | np.ndarray  # one number per evaluation, or per seed
 
 
 class Comparison(NamedTuple):
     """One-tailed Mann-Whitney U of `a` against `b`, with its effect size."""
 
     u: float  # pairs (a, b) with a > b, ties as halves
-    p: float  # of so many or more, if a and b were alike
+    p: float  # probability of this U or more if a and b were alike
     larger: float  # share of pairs with a > b (common-language effect size), ties as halves
     rank_biserial: float  # 2·larger - 1: from -1 to 1, 0 for no effect
 
 
 class Interval(NamedTuple):
-    """An estimate with its 95 % bootstrap interval."""
+    """An estimate with its 95 % bootstrap interval; NaN ends where there is none."""
 
     estimate: float
     low: float
     high: float
 
 
-def area_under_curve(episodes: Sequence[float], values: Sequence[float]) -> float:
-    """Mean height of a curve: the trapezoids between its points, divided by the distance from first to last.
+class Lapse(NamedTuple):
+    """One time that a mastered module was forgotten."""
+
+    episode: float  # the evaluation that first shows competence FORGOTTEN below its height
+    before: float  # that height, since mastery or since the last lapse ended
+    lowest: float  # lowest competence until it is MASTERED again, or until the end
+    share_before: float  # the module's share p at the evaluation before
+    share_after: float  # its mean share over AFTER evaluations from this one on
+    regained: bool  # competence was MASTERED again later
+
+
+def area_under_curve(episodes: Values, values: Values) -> float:
+    """Compute the mean height of a curve: the area of its trapezoids divided by the distance from first to last.
 
     Raises:
       ValueError: when episodes do not rise, or there are none.
@@ -43,75 +58,20 @@ def area_under_curve(episodes: Sequence[float], values: Sequence[float]) -> floa
     x, y = np.asarray(episodes, float), np.asarray(values, float)
     if x.size == 0 or x.shape != y.shape or (np.diff(x) <= 0).any():
         raise ValueError("a curve needs one value per episode number, and rising episode numbers")
-    if x.size == 1:
-        return float(y[0])
-    return float(np.trapezoid(y, x) / (x[-1] - x[0]))
+    return float(np.trapezoid(y, x) / (x[-1] - x[0])) if x.size > 1 else float(y[0])
 
 
-def mann_whitney(a: Sequence[float], b: Sequence[float]) -> Comparison:
-    """Is `a` larger than `b`? One-tailed; infinite values (never recovered) rank as the largest.
-
-    Exact without ties and with at most EXACT values on each side, else by the normal approximation (ties corrected).
-
-    Raises:
-      ValueError: when either is empty or holds NaN.
-    """
-    first, second = np.asarray(a, float), np.asarray(b, float)
-    if not first.size or not second.size or np.isnan(first).any() or np.isnan(second).any():
-        raise ValueError("a comparison needs at least one value on each side and no NaN")
-    ranked = _ranked(first, second), _ranked(second, first)
-    tied = np.unique(np.concatenate(ranked)).size < first.size + second.size
-    method = "asymptotic" if tied or max(first.size, second.size) > EXACT else "exact"
-    result = stats.mannwhitneyu(*ranked, alternative="greater", method=method)
-    larger = float(result.statistic) / (first.size * second.size)
-    return Comparison(float(result.statistic), float(result.pvalue), larger, 2.0 * larger - 1.0)
+def time_to(episodes: Values, values: Values, level: float = MASTERED, times: int = SUSTAINED) -> float:
+    """Return the episodes at the first of `times` evaluations in a row at `level` or more; infinity for never."""
+    v = np.asarray(values, float)
+    for i in range(len(v) - times + 1):
+        if (v[i : i + times] >= level).all():
+            return float(episodes[i])
+    return float("inf")
 
 
-def _ranked(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The same order in finite numbers, which is all the test looks at."""
-    return np.searchsorted(np.unique(np.concatenate([values, others])), values).astype(float)
-
-
-def iqm(values: Sequence[float] | np.ndarray, axis: int = -1) -> np.ndarray:
-    """Interquartile mean: of the middle half, a quarter cut off at each end (rounded down)."""
-    return stats.trim_mean(np.asarray(values, float), 0.25, axis=axis)
-
-
-def bootstrap(values: Sequence[float], statistic: Callable[..., np.ndarray] = np.mean, seed: int = 0) -> Interval:
-    """95 % percentile bootstrap over seeds; a single value is its own interval.
-
-    Args:
-      statistic: (values, axis=) -> one number, such as np.mean or `iqm`.
-    """
-    array = np.asarray(values, float)
-    estimate = float(statistic(array, axis=-1))
-    if array.size < 2 or np.ptp(array) == 0 or not np.isfinite(array).all():
-        return Interval(estimate, *((estimate, estimate) if array.size and np.isfinite(estimate) else (np.nan, np.nan)))
-    result = stats.bootstrap(
-        (array,),
-        statistic,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return Interval(estimate, float(result.confidence_interval.low), float(result.confidence_interval.high))
-
-
-def bootstrap_difference(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Interval:
-    """mean(a) - mean(b) with its 95 % percentile bootstrap interval, seeds of each side resampled on their own."""
-    first, second = np.asarray(a, float), np.asarray(b, float)
-    estimate = float(first.mean() - second.mean())
-    if first.size < 2 or second.size < 2:
-        return Interval(estimate, np.nan, np.nan)
-    rng = np.random.default_rng(seed)
-    draws = [rng.choice(side, (RESAMPLES, side.size)).mean(axis=1) for side in (first, second)]
-    low, high = np.percentile(draws[0] - draws[1], [2.5, 97.5])
-    return Interval(estimate, float(low), float(high))
-
-
-def former_level(episodes: Sequence[float], values: Sequence[float], at: float) -> float:
-    """Mean of the last FORMER values before `at`; NaN when there is none.
+def former_level(episodes: Values, values: Values, at: float) -> float:
+    """Return the mean of the last FORMER values before `at`; NaN when there is none.
 
     The evaluation after `at` episodes is the first that the perturbation touches.
     """
@@ -119,10 +79,8 @@ def former_level(episodes: Sequence[float], values: Sequence[float], at: float) 
     return float(np.mean(before[-FORMER:])) if before else float("nan")
 
 
-def recovery(
-    episodes: Sequence[float], values: Sequence[float], at: float, share: float = RECOVERED, sustained: int = SUSTAINED
-) -> float:
-    """Episodes from `at` to the first of `sustained` evaluations in a row at `share` of the former level.
+def recovery(episodes: Values, values: Values, at: float, share: float = RECOVERED, times: int = SUSTAINED) -> float:
+    """Return the episodes from `at` to the first of `times` evaluations in a row at `share` of the former level.
 
     Returns:
       0 when the very first evaluation is one of them (no drop), infinity when it never happens,
@@ -131,24 +89,90 @@ def recovery(
     level = share * former_level(episodes, values, at)
     if np.isnan(level):
         return float("nan")
-    after = [(e, v) for e, v in zip(episodes, values, strict=True) if e >= at]
-    for i in range(len(after) - sustained + 1):
-        if all(v >= level for _, v in after[i : i + sustained]):
-            return float(after[i][0] - at)
-    return float("inf")
+    after = np.asarray(episodes) >= at
+    return time_to(np.asarray(episodes)[after], np.asarray(values)[after], level, times) - at
 
 
-def drop(episodes: Sequence[float], values: Sequence[float], at: float) -> float:
-    """Former level minus the first value after `at`, as a share of the former level."""
+def fall(episodes: Values, values: Values, at: float) -> float:
+    """Return former level minus the first value after `at`, as a share of the former level."""
     level = former_level(episodes, values, at)
     after = [v for e, v in zip(episodes, values, strict=True) if e >= at]
     return float((level - after[0]) / level) if after and level > 0 else float("nan")
 
 
-def first_at(episodes: Sequence[float], values: Sequence[float], level: float, sustained: int = SUSTAINED) -> float:
-    """Episodes until the first of `sustained` evaluations in a row at `level` or more; infinity for never."""
-    v = np.asarray(values, float)
-    for i in range(len(v) - sustained + 1):
-        if (v[i : i + sustained] >= level).all():
-            return float(episodes[i])
-    return float("inf")
+def lapses(episodes: Values, competence: Values, share: Values) -> list[Lapse]:
+    """Find every fall of competence by FORGOTTEN or more after it was MASTERED, and what the share p did next."""
+    found: list[Lapse] = []
+    height, forgotten = 0.0, False
+    for i, c in enumerate(competence):
+        height = c if forgotten and c >= MASTERED else max(height, c)
+        forgotten = forgotten and c < MASTERED
+        if forgotten or height < MASTERED or height - c < FORGOTTEN - 1e-9:
+            continue
+        forgotten = True
+        back = next((k for k in range(i, len(competence)) if competence[k] >= MASTERED), len(competence))
+        lowest, after = min(competence[i:back], default=c), float(np.mean(share[i : i + AFTER]))
+        found.append(Lapse(episodes[i], height, lowest, share[i - 1], after, back < len(competence)))
+    return found
+
+
+def mann_whitney(a: Values, b: Values) -> Comparison:
+    """Test whether `a` is larger than `b`, one-tailed: exact without ties, else by the normal approximation.
+
+    Raises:
+      ValueError: when either is empty or holds NaN.
+    """
+    if not len(a) or not len(b) or np.isnan([*a, *b]).any():
+        raise ValueError("a comparison needs at least one value on each side and no NaN")
+    method = "exact" if len({*a, *b}) == len(a) + len(b) else "asymptotic"
+    result = stats.mannwhitneyu(a, b, alternative="greater", method=method)
+    larger = float(result.statistic) / (len(a) * len(b))
+    return Comparison(float(result.statistic), float(result.pvalue), larger, 2.0 * larger - 1.0)
+
+
+def bootstrap(*samples: Values, statistic: Callable[..., Any] = np.mean) -> Interval:
+    """Compute a statistic of one or more samples with its 95 % percentile bootstrap interval over seeds.
+
+    Args:
+      samples: one number per seed; each sample's seeds are resampled on their own.
+      statistic: (samples ..., axis=) -> one number.
+    """
+    arrays = [np.asarray(sample, float) for sample in samples]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = float(statistic(*arrays, axis=-1))
+        if min(a.size for a in arrays) < 2 or not all(np.isfinite(a).all() for a in arrays):
+            return Interval(estimate, np.nan, np.nan)
+        result = stats.bootstrap(arrays, statistic, method="percentile", rng=np.random.default_rng(0))
+    return Interval(estimate, float(result.confidence_interval.low), float(result.confidence_interval.high))
+
+
+def difference(a: Values, b: Values) -> Interval:
+    """Compute mean(a) - mean(b)."""
+    return bootstrap(a, b, statistic=lambda x, y, axis: x.mean(axis) - y.mean(axis))
+
+
+def speeds(times: Values) -> np.ndarray:
+    """Turn episodes to mastery into speeds, 1 / episodes; a seed that never masters has speed 0."""
+    return 1.0 / np.asarray(times, float)
+
+
+def slowdown(times: Values, reference: Values) -> Interval:
+    """Compute the mean speed of learning as a share of the reference's mean speed."""
+    return bootstrap(speeds(times), speeds(reference), statistic=lambda x, y, axis: x.mean(axis) / y.mean(axis))
+
+
+def advantage(a: Values, b: Values) -> Interval:
+    """Compute the share by which `b` is slower than `a`: 1 - mean speed of b / mean speed of a."""
+    return bootstrap(speeds(a), speeds(b), statistic=_advantage)
+
+
+def growth(a: Values, b: Values, c: Values, d: Values) -> Interval:
+    """Compute advantage(c, d) - advantage(a, b)."""
+    return bootstrap(
+        *map(speeds, (a, b, c, d)),
+        statistic=lambda w, x, y, z, axis: _advantage(y, z, axis) - _advantage(w, x, axis),
+    )
+
+
+def _advantage(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    return 1.0 - y.mean(axis) / x.mean(axis)

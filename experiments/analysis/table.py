@@ -1,90 +1,114 @@
-"""The tidy table of an experiment: one row per condition, seed and evaluation, from the cells' folders."""
+"""Build the tidy table of an experiment, one row per condition, seed and evaluation, from the cells' folders."""
 
-import csv
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.engine.cells import CellState, Row
+from curious_jax.errors import ConfigError
+from experiments.engine.cells import CellState
 from experiments.engine.plan import Planned
 
-KEPT = ("eval/", "competence/", "learning_progress/", "p_module/", "nan_episodes")  # of a run's metrics
+try:
+    import pandas as pd
+except ImportError:  # said by `require`, in one line
+    pd: Any = None  # type: ignore[no-redef]
+
+Table = Any  # a pandas.DataFrame
+KEPT = (
+    "eval/",
+    "competence/",
+    "learning_progress/",
+    "p_module/",
+    "invalid_episodes",
+    "nan_episodes",
+)  # of a run's metrics
 COUNTERS = ("episodes", "env_steps", "updates")
 STATUS = "status"  # done, diverged, damaged, failed, unfinished or missing: the state of the row's cell
 REASON = "reason"  # why a cell failed; a column only where one did
-TIME = "wall_s"  # the one column that differs between two runs of the same thing
+TIME = "wall_s"  # the one column that differs between two runs of the same command
 DONE = "done"
+SUCCESS = "eval/success"
+PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only reads where there are no cells
+
+
+def require() -> None:
+    """Refuse to begin without pandas.
+
+    Raises:
+      ConfigError: saying how to install it.
+    """
+    if pd is None:
+        raise ConfigError('experiments: need pandas; pip install "curious_jax[experiments]"')
 
 
 def status(planned: Planned) -> str:
-    """One word for a cell's state."""
+    """Name a cell's state in one word."""
     unfinished = planned.state in (CellState.MISSING, CellState.STARTED)
     return "failed" if unfinished and planned.found.reason else planned.state.value
 
 
-def build(planned: Sequence[Planned], seeds: Iterable[int]) -> list[Row]:
-    """The table. A seed without any evaluation has one row, of labels, seed and status alone."""
-    wanted, table = set(seeds), []
+def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
+    """Build the table. A seed without any evaluation has one row with labels, seed and status alone."""
+    wanted, rows = set(seeds), []
     for one in planned:
         for seed in sorted(wanted.intersection(one.cell.seeds)):
             head = {**one.cell.condition.labels, "seed": seed, STATUS: status(one)}
             if one.found.reason:
                 head[REASON] = one.found.reason
             own = [row for row in one.found.rows if row.get("seed", one.cell.first) == seed]
-            table += [{**head, **_kept(row)} for row in own] or [head]
-    return table
+            rows += [{**head, **row} for row in own] or [head]
+    table = pd.DataFrame(rows)
+    table = table.astype({name: "Int64" for name in COUNTERS if name in table})  # whole, where some seeds lack them
+    labels = [key for one in planned[:1] for key in one.cell.condition.labels]
+    first = [*labels, "seed", STATUS, REASON, *COUNTERS]
+    kept = [name for name in table if name.startswith(KEPT)]
+    return table[[name for name in (*first, *kept, TIME) if name in table]]
 
 
-def _kept(row: Row) -> Row:
-    kept = {key: row[key] for key in COUNTERS}
-    kept |= {key: value for key, value in row.items() if key.startswith(KEPT)}
-    return {**kept, TIME: row[TIME]}
-
-
-def columns(table: Sequence[Row]) -> list[str]:
-    """Every column, in the order of first appearance, the time last."""
-    names = list(dict.fromkeys(key for row in table for key in row if key != TIME))
-    return [*names, TIME]
-
-
-def write(table: Sequence[Row], path: Path) -> None:
-    """Writes the table as CSV, whole or not at all; what a row has not is empty."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(scratch, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        names = columns(table)
-        writer.writerow(names)
-        writer.writerows([[_cell(row.get(name)) for name in names] for row in table])
+def write(table: Table, path: Path) -> None:
+    """Write the table as CSV, whole or not at all; compressed when the name ends in .gz."""
+    scratch = path.with_name(f".{os.getpid()}.{path.name}")
+    packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None  # the same bytes every time
+    table.to_csv(scratch, index=False, float_format="%.6g", lineterminator="\n", compression=packing)
     os.replace(scratch, path)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def read(path: Path) -> Table:
+    """Read a table that `write` wrote."""
+    return pd.read_csv(path)
 
 
-def read(path: Path) -> list[Row]:
-    """A table that `write` wrote: numbers as numbers, empty cells left out."""
-    with open(path, newline="") as file:
-        return [{key: _value(text) for key, text in row.items() if text != ""} for row in csv.DictReader(file)]
+def select(table: Table, **labels: Any) -> Table:
+    """Select the rows with these labels that hold an evaluation."""
+    rows = table[table["episodes"].notna()] if "episodes" in table else table.iloc[:0]
+    for name, value in labels.items():
+        rows = rows[rows[name] == value]
+    return rows.astype({"episodes": int}) if "episodes" in rows else rows
 
 
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+def finished(table: Table) -> Table:
+    """Select the rows of seeds that were trained to their end, which are all that tests may look at."""
+    return table[table[STATUS] == DONE]
 
 
-def select(table: Iterable[Row], **labels: Any) -> list[Row]:
-    """The rows with these labels that hold an evaluation."""
-    return [row for row in table if "episodes" in row and all(row.get(k) == v for k, v in labels.items())]
+def curves(table: Table, key: str) -> Table:
+    """Return one metric's curves: a column per seed, a row per number of training episodes."""
+    if key not in table:
+        return pd.DataFrame()
+    return table.pivot(index="episodes", columns="seed", values=key).dropna(how="all")
 
 
-def finished(table: Iterable[Row]) -> list[Row]:
-    """The rows of seeds that were trained to the end: what tests may look at."""
-    return [row for row in table if row[STATUS] == DONE]
+def per_seed(
+    table: Table, labels: Mapping[str, Any], measure: Callable[..., float], key: str = SUCCESS
+) -> dict[int, float]:
+    """{seed: measure(episodes, values)} over the finished seeds of a condition that have this metric."""
+    found = curves(finished(select(table, **labels)), key)
+    own = {seed: found[seed].dropna() for seed in found}
+    return {int(s): measure(curve.index.to_numpy(), curve.to_numpy()) for s, curve in own.items() if len(curve)}
+
+
+def modules(table: Table, achievable: bool = False) -> list[str]:
+    """Name the modules that the table knows, or those that are evaluated."""
+    prefix = SUCCESS + "/" if achievable else "p_module/"
+    return [name.removeprefix(prefix) for name in table if name.startswith(prefix) and table[name].notna().any()]

@@ -16,8 +16,9 @@ from curious_jax.cli import program
 from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
+from experiments.analysis import table
 from experiments.engine import cells, grid, plan, runner
-from experiments.engine.cells import CellState, Row
+from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell, Condition
 from experiments.engine.options import OneLineParser, whole
 from experiments.engine.plan import Planned
@@ -37,8 +38,8 @@ class Experiment:
     name: str  # python -m experiments.NAME
     heading: str
     conditions: Callable[[argparse.Namespace, dict[str, Any]], list[Condition]]  # own options, settings -> grid
-    draw: Callable[[Sequence[Row], Sequence[Condition], Path], None]  # writes PATH.png and PATH.pdf
-    findings: Callable[[Sequence[Row], Sequence[Condition]], list[str]]
+    draw: Callable[[Any, Sequence[Condition], Path], None]  # writes PATH.png and PATH.pdf
+    findings: Callable[[Any, Sequence[Condition]], list[str]]
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by world: settings that train's replace
     fixed: Mapping[str, str] = field(default_factory=dict)  # settings that are the grid's: what to use instead
     options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
@@ -127,6 +128,7 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
       ConfigError: naming the option.
     """
     own, rest = parser(experiment).parse_known_args(argv)
+    table.require()
     settings = _settings(experiment, rest)
     world = settings.get("world", "fetch")
     request = Request(
@@ -181,6 +183,8 @@ def prepare(request: Request) -> list[Cell]:
       ConfigError: when the folder cannot be used, or holds cells with other settings; nothing is written then.
     """
     out, report_only = request.out, request.report_only
+    if report_only and (out / table.PACKED).is_file():
+        return []
     try:
         for condition in request.conditions:
             cells.check_condition(out, condition)
@@ -240,11 +244,15 @@ def run(request: Request, todo: Sequence[Cell]) -> tuple[list[CellResult], int]:
 
 
 def write_results(experiment: Experiment, request: Request, planned: Sequence[Planned], command: str) -> None:
-    """Write table.csv, NAME.png, NAME.pdf and summary.md, the last three from the table's rows alone."""
-    from experiments.analysis import summary, table
+    """Write table.csv, NAME.png, NAME.pdf and summary.md, the last three from the table's rows alone.
+
+    --report-only takes the rows from the folder's metrics.csv.gz, where there is one, in place of cells.
+    """
+    from experiments.analysis import summary
 
     out, conditions = request.out, request.conditions
-    rows = table.build(planned, request.seeds)
+    packed = out / table.PACKED
+    rows = table.read(packed) if request.report_only and packed.is_file() else table.build(planned, request.seeds)
     table.write(rows, out / TABLE)
     experiment.draw(rows, conditions, out / experiment.name)
     text = summary.document(experiment.heading, command, rows, conditions, experiment.findings(rows, conditions))

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell
+from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell, records
 
 from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
@@ -69,7 +69,7 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
         made = {p.name for p in (empty_folder / name).iterdir()}
         assert made == {"cells", "table.csv", "summary.md", f"{name}.png", f"{name}.pdf"}
         rows = tables.read(empty_folder / name / "table.csv")
-        assert len(rows) == 3 * 2 * len(expected) and {r["status"] for r in rows} == {"done"}
+        assert len(rows) == 3 * 2 * len(expected) and set(rows["status"]) == {"done"}
         assert f"    python -m experiments.{name} --world point" in (empty_folder / name / "summary.md").read_text()
 
 
@@ -114,7 +114,7 @@ def test_failed_cells_are_reported(instant, empty_folder, capsys):
     given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-1", "--group", "1"]
     assert program("distractors").main(given) == 1
     assert capsys.readouterr().err == "error: 2 cells failed; d/summary.md names them\n"
-    rows = tables.read(empty_folder / "d" / "table.csv")
+    rows = records(tables.read(empty_folder / "d" / "table.csv"))
     assert [(r["algorithm"], r["status"]) for r in rows if r["seed"] == 1] == [
         ("curious", "failed"),
         ("muvfa", "failed"),
@@ -201,6 +201,28 @@ def test_damaged_cells_are_named_by_the_report_and_run_again(instant, empty_fold
     assert (empty_folder / "d" / "table.csv").read_bytes() == before
 
 
+def test_the_report_is_made_from_committed_metrics_alone(instant, empty_folder, capsys):
+    given = ["--world", "point", "--distractors", "0", "--seeds", "0-1"]
+    assert program("distractors").main([*given, "--out", "d"]) == 0
+    kept = empty_folder / "kept"
+    kept.mkdir()
+    tables.write(tables.read(empty_folder / "d" / "table.csv"), kept / tables.PACKED)
+    instant.ran.clear()
+    assert program("distractors").main([*given, "--out", "kept", "--report-only"]) == 0
+    assert instant.ran == [] and (kept / "distractors.png").stat().st_size > 1000
+    for name in ("table.csv", "summary.md"):
+        texts = [(folder / name).read_text().split("\n", 3)[3:] for folder in (kept, empty_folder / "d")]
+        assert texts[0] == texts[1]  # but for the command in the head
+    assert sorted(p.name for p in kept.iterdir()) == [
+        "distractors.pdf", "distractors.png", "metrics.csv.gz", "summary.md", "table.csv",
+    ]  # fmt: skip
+
+
+def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):
+    monkeypatch.setattr(tables, "pd", None)
+    assert 'pip install "curious_jax[experiments]"' in refuse(program("distractors"), "--world", "point")
+
+
 def test_the_list_of_commands(capsys):
     """python -m experiments lists every program in it, with what it does."""
     listed = subprocess.run([sys.executable, "-m", "experiments"], cwd=ROOT, capture_output=True, text=True).stdout
@@ -232,7 +254,7 @@ def finish(process, status=0):
 
 
 def without_times(out):
-    return [{k: v for k, v in r.items() if k != tables.TIME} for r in tables.read(out / "table.csv")]
+    return [{k: v for k, v in r.items() if k != tables.TIME} for r in records(tables.read(out / "table.csv"))]
 
 
 @pytest.mark.slow
@@ -281,7 +303,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(tmp_path, engine):
     (checkpoint,) = cells.checkpoints(metrics.parent)
     rows, _ = cells.read_rows(metrics)
     assert int(checkpoint.name.removeprefix("state-")) >= rows[-1]["env_steps"]  # it was saved when it was stopped
-    assert {r["status"] for r in tables.read(tmp_path / "table.csv")} == {"unfinished"}
+    assert set(tables.read(tmp_path / "table.csv")["status"]) == {"unfinished"}
 
 
 FETCH = (
@@ -304,7 +326,7 @@ CI_SIZE = {
 def test_two_epochs_on_fetch(name, tmp_path):
     finish(start(name, *FETCH, *CI_SIZE[name], out=tmp_path))
     rows = tables.read(tmp_path / "table.csv")
-    assert {r["status"] for r in rows} == {"done"} and {r["episodes"] for r in rows} == {4, 8}
+    assert set(rows["status"]) == {"done"} and set(rows["episodes"]) == {4, 8}
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000 and (tmp_path / f"{name}.pdf").exists()
 
 

@@ -1,13 +1,14 @@
 """Figures from synthetic tables with known answers, and the words beside them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.experiments import condition, curve
 from matplotlib.colors import to_hex
 
 from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
-from experiments.analysis import figures
-from experiments.analysis import summary as report
+from experiments.analysis import figures, summary
+from experiments.analysis.table import SUCCESS
 from experiments.engine.grid import Condition
 
 # Ten seeds each: alike at the first evaluation, apart at the second, apart by too little at the third.
@@ -15,135 +16,158 @@ HIGH = [[0.1 + 0.001 * s, 0.6 + 0.001 * s, 0.70 + 0.01 * s] for s in range(10)]
 LOW = [[0.1 + 0.001 * s, 0.3 + 0.001 * s, 0.69 + 0.01 * s] for s in range(10)]
 
 
-def table(values, **labels):
+def rows(values, **labels):
     return [row for seed, one in enumerate(values) for row in curve(one, seed, **labels)]
+
+
+def table(values, **labels):
+    return pd.DataFrame(rows(values, **labels))
+
+
+def mastering(times, step=100, length=8):
+    """Curves that are at 0.1 before these numbers of episodes and at 0.95 from there on."""
+    return [[0.95 if step * (i + 1) >= time else 0.1 for i in range(length)] for time in times]
 
 
 def test_dots_stand_where_the_test_says():
     high, low = table(HIGH), table(LOW)
     np.testing.assert_array_equal(figures.significant(high, low), [200])
     assert figures.significant(low, high).size == 0
-    assert figures.significant(high[:6], low[:6]).size == 0  # two seeds: no test
+    assert figures.significant(table(HIGH[:2]), table(LOW[:2])).size == 0  # two seeds: no test
 
 
-def test_bands_are_deviation_and_standard_error():
-    values = np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0], [np.nan, 4.0, np.nan]])
-    np.testing.assert_allclose(figures.band(values, "std"), [1.0, np.sqrt(2), 0.0])
-    np.testing.assert_allclose(figures.band(values, "sem"), [1 / np.sqrt(3), 1.0, 0.0])
-
-
-def test_a_line_is_the_mean_with_its_band():
+@pytest.mark.parametrize("kind, width", [("std", 0.2 * np.sqrt(2)), ("sem", 0.2)])
+def test_a_line_is_the_mean_with_its_band(kind, width):
     made, (ax,) = figures.figure(1)
-    figures.line(ax, table([[0.2, 0.4], [0.4, 0.8]]), figures.SUCCESS, "two seeds", 1, "std")
+    figures.line(ax, table([[0.2, 0.4], [0.4, 0.8]]), SUCCESS, "two seeds", 1, kind)
     (drawn,) = ax.get_lines()
     np.testing.assert_allclose(drawn.get_xdata(), [100, 200])
     np.testing.assert_allclose(drawn.get_ydata(), [0.3, 0.6])
     (filled,) = ax.collections
     heights = filled.get_paths()[0].vertices[:, 1]
-    assert heights.max() == pytest.approx(0.6 + 0.2 * np.sqrt(2))  # of 0.4 and 0.8, divisor n - 1
-    assert heights.min() == pytest.approx(0.3 - 0.1 * np.sqrt(2))
+    assert heights.max() == pytest.approx(0.6 + width)  # of 0.4 and 0.8, divisor n - 1
+    assert heights.min() == pytest.approx(0.3 - width / 2)
 
 
 def test_algorithms_look_different_in_colour_and_in_grey():
     made, (ax,) = figures.figure(1)
     for name, look in figures.LOOK.items():
-        figures.line(ax, table([[0.2, 0.4]]), figures.SUCCESS, name, look)
+        figures.line(ax, table([[0.2, 0.4]]), SUCCESS, name, look)
     lines = ax.get_lines()
     for aspect in (lambda x: to_hex(x.get_color()), lambda x: str(x.get_linestyle()), lambda x: x.get_marker()):
         assert len({aspect(x) for x in lines}) == 4
 
 
 def lines_of(experiment, rows, conditions, tmp_path, monkeypatch):
-    """What an experiment draws: {label: its line} over all axes; its files are there."""
+    """What an experiment draws: its lines over all axes; its files are there."""
     kept = []
     monkeypatch.setattr(figures, "save", lambda made, path, save=figures.save: kept.append(made) or save(made, path))
-    experiment.draw(rows, conditions, tmp_path / "figure")
-    for name in ("figure.png", "figure.pdf"):
-        assert (tmp_path / name).stat().st_size > 1000
+    experiment.draw(pd.DataFrame(rows), conditions, tmp_path / "figure")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["figure.pdf", "figure.png"]
+    assert all(p.stat().st_size > 1000 for p in tmp_path.iterdir())
     return [line for ax in kept[0].axes for line in ax.get_lines()]
 
 
 def test_distractors(tmp_path, monkeypatch):
-    conditions = [condition(algorithm=a, distractors=n) for n in (0, 4) for a in ("curious", "muvfa")]
-    rows = [r for c, v in zip(conditions, (LOW, LOW, HIGH, LOW)) for r in table(v, **c.labels)]
-    lines = lines_of(distractors.EXPERIMENT, rows, conditions, tmp_path, monkeypatch)
-    dots = [line for line in lines if line.get_marker() == "."]
-    assert [list(line.get_xdata()) for line in dots] == [[200]]
-    first, second, growth = distractors.findings(rows, conditions)
-    assert "with 0 distracting modules: **does not appear**" in first and "U = 50, p = 0." in first
-    assert (
-        "with 4 distracting modules: **appears** at 0.01" in second and "100 % of pairs, rank-biserial +1.00" in second
-    )
-    # Areas: (0.1 + 0.6)/4 + (0.6 + 0.7)/4 = 0.5 against 0.3475, each + 0.0055 s/2 ...; the gap is 0.1525.
-    assert "difference of means 0.152 [" in second or "difference of means 0.153 [" in second
-    assert "grows with the number of distracting modules: **appears**. 0 distractors 0.000 [" in growth
+    conditions = [condition(algorithm=a, distractors=n) for n in (0, 2) for a in ("curious", "muvfa")]
+    times = ([200] * 5, [200] * 5, [200, 200, 200, 300, 300], [400, 400, 400, 400, 9999])
+    found = [r for c, t in zip(conditions, times) for r in rows(mastering(t), **c.labels)]
+    for r in found:
+        r["eval/success/reach"] = r["eval/success"]
+    text = distractors.findings(pd.DataFrame(found), conditions)
+    assert "with 0 distractors: **does not appear** at 0.01" in text[0] and "median 200 (200 to 200)" in text[0]
+    assert "with 2 distractors: **appears** at 0.01. Episodes to mean success 0.9" in text[3]
+    assert "median 200 (200 to 300) against median 400 (400 to never; 1 never)" in text[3]
+    assert "CURIOUS, distractors 2 smaller in 100 % of pairs, rank-biserial +1.00" in text[3]
+    assert text[4].startswith("  - Secondary: area under the curve") and "appears" not in text[4]
+    assert text[5] == "  - reach to 0.9: median 200 (200 to 300) against median 400 (400 to never; 1 never)."
+    # Speeds with 2: CURIOUS (3/200 + 2/300)/5 = 0.00433, M-UVFA 4/400/5 = 0.002; without both 0.005.
+    assert "advantage grows with the number of distractors: **appears**." in text[6] and "0.538 [" in text[6]
+    # reach, push and two distractors: half the speed is expected, 0.002/0.005 = 0.4 is found, at most 0.5.
+    assert "to 0.50 of its speed, with 2 distractors: **appears**; 0.400 [" in text[7]
+    lines = lines_of(distractors.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
+    assert [list(line.get_xdata()) for line in lines if line.get_marker() == "."] == [[300]]
 
 
 def test_perturbation(tmp_path, monkeypatch):
     conditions = [condition(algorithm=a, perturb_at=300) for a in ("curious", "muvfa")]
     conditions = [Condition({"algorithm": c.settings["algorithm"]}, c.settings) for c in conditions]
-    soon, late, never = [0.8, 0.8, 0.4, 0.8, 0.8], [0.8, 0.8, 0.4, 0.5, 0.8, 0.8], [0.8, 0.8] + [0.4] * 4
-    rows = table([soon] * 3, algorithm="curious") + table([late, late, never], algorithm="muvfa")
-    assert perturbation.recoveries(rows, "curious", 300) == [100] * 3
-    assert perturbation.recoveries(rows, "muvfa", 300) == [200, 200, np.inf]
-    falls, _, claim, lost = perturbation.findings(rows, conditions)
-    assert "at episode 300 success falls by 0.500 [0.500, 0.500]" in falls
-    assert (
-        "**does not appear** at 0.01" in claim and "100 against 200 (mean and median" in claim
-    )  # three seeds: p = 0.05
-    assert "U = 9" in claim and "CURIOUS smaller in 100 % of pairs" in claim
-    assert lost == "- M-UVFA: 1 of 3 seeds had not regained it by the end."
-    lines = lines_of(perturbation.EXPERIMENT, rows, conditions, tmp_path, monkeypatch)
+    soon, late, never = [0.96, 0.96, 0.4, 0.96, 0.96], [0.96, 0.96, 0.4, 0.5, 0.96, 0.96], [0.96, 0.96] + [0.4] * 4
+    weak = [0.8] * 6  # it had not mastered the modules, and is not compared
+    found = rows([soon] * 3, algorithm="curious") + rows([late, late, never, weak], algorithm="muvfa")
+    assert perturbation.recoveries(pd.DataFrame(found), "curious", 300) == [100] * 3
+    assert perturbation.recoveries(pd.DataFrame(found), "muvfa", 300) == [200, 200, np.inf]
+    falls, other, claim = perturbation.findings(pd.DataFrame(found), conditions)
+    assert "at episode 300 success falls by 0.583 [0.583, 0.583]" in falls and "3 of 3 seeds" in falls
+    assert "3 of 4 seeds had a former level of 0.9" in other
+    assert "**does not appear** at 0.01" in claim and "U = 9" in claim  # three seeds: p = 0.05
+    assert "median 100 (100 to 100) against median 200 (200 to never; 1 never)" in claim
+    lines = lines_of(perturbation.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
     assert any(list(line.get_xdata()) == [300, 300] and line.get_linestyle() == "--" for line in lines)  # the onset
     assert sorted(lines[-2].get_ydata()) == pytest.approx([200, 200, 230])  # the seed that never did stands on top
 
 
 def test_architectures(tmp_path, monkeypatch):
     conditions = [condition(algorithm=a) for a in architectures.ALGORITHMS]
-    rows = (
-        table(HIGH, algorithm="muvfa") + table(LOW, algorithm="mgme") + table([[0, 0.02], [0, 0.06]], algorithm="her")
+    flat = rows([[0, 0.02], [0, 0.06]], algorithm="her")
+    found = rows(mastering([200] * 10), algorithm="muvfa") + rows(mastering([500] * 10), algorithm="mgme") + flat
+    text = architectures.findings(pd.DataFrame(found), conditions)
+    assert "M-UVFA masters the modules in fewer episodes than MG-ME: **appears**" in text[0]
+    assert "**appears**; the highest mean over seeds is 0.040, the highest of any seed 0.060" in text[-1]
+    lines = lines_of(architectures.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
+    assert [list(line.get_xdata()) for line in lines if line.get_marker() == "."] == [[200, 300, 400]]
+    for r in flat:
+        r["eval/success"] += 0.02
+    assert (
+        "**does not appear**; the highest mean over seeds is 0.060"
+        in (architectures.findings(pd.DataFrame(found), conditions)[-1])
     )
-    slower, flat = architectures.findings(rows, conditions)
-    assert "MG-ME learns more slowly than M-UVFA: **appears**" in slower
-    assert "**appears**; the highest mean over seeds is 0.040, the highest of any seed 0.060" in flat
-    lines = lines_of(architectures.EXPERIMENT, rows, conditions, tmp_path, monkeypatch)
-    assert [list(line.get_xdata()) for line in lines if line.get_marker() == "."] == [[200]]
-    rows = [{**r, "eval/success": r["eval/success"] + 0.02} for r in rows]
-    assert "**does not appear**; the highest mean over seeds is 0.060" in architectures.findings(rows, conditions)[1]
+
+
+def test_architectures_are_trained_under_one_substitution_rule_and_the_flat_goal_without_distractors():
+    settings = architectures.EXPERIMENT.defaults
+    for world in ("fetch", "point"):
+        found = {c.labels["algorithm"]: c.config() for c in architectures.conditions(None, dict(settings[world]))}
+        assert {c.hindsight.substitution for c in found.values()} == {"paper"}
+        assert [found[a].distractors for a in architectures.ALGORITHMS] == [4, 4, 0]
 
 
 def test_learning_progress(tmp_path, monkeypatch):
     conditions = [condition(replay=r) for r in learning_progress.REPLAYS]
-    rows = table(HIGH, replay="lp") + table(LOW, replay="uniform")
-    for r in rows:
-        r |= {f"{key}/{name}": (r["eval/success"] + 0.02) * sign for name, sign in (("reach", 1), ("distractor1", -0.1))
-              for key in ("competence", "learning_progress", "p_module")}  # fmt: skip
-        r["eval/success/reach"] = r["eval/success"]
-    known, claim = learning_progress.findings(rows, conditions)
-    assert known == "- reach: competence ≥ 0.75 after 300 episodes (median over seeds); 3 of 10 seeds never."
-    assert "selection by LP in both: **appears**" in claim
-    lines = lines_of(learning_progress.EXPERIMENT, rows, conditions, tmp_path, monkeypatch)
-    of_lp = [line for line in lines if line.get_label() == "distractor1"][1]
-    np.testing.assert_allclose(of_lp.get_ydata(), [0.012, 0.062, 0.072], atol=1e-9)  # |LP| of seed 0
+    found = rows(mastering([200] * 10), replay="lp") + rows(mastering([500] * 10), replay="uniform")
+    late = mastering([300] * 9 + [9999])  # the last seed never masters push
+    for i, r in enumerate(found):
+        push = late[r["seed"]][i % 8]
+        if r["seed"] == 0 and r["episodes"] == 700 and r["replay"] == "lp":
+            push = 0.6  # a lapse
+        share = 0.4 if r["episodes"] >= 700 else 0.2
+        for name, value in (("reach", r["eval/success"]), ("push", push)):
+            r |= {f"competence/{name}": value, f"learning_progress/{name}": -0.1, f"p_module/{name}": share}
+            r[f"eval/success/{name}"] = value
+    text = learning_progress.findings(pd.DataFrame(found), conditions)
+    assert text[0].endswith("per trial: reach → push (9 of 10); reach (1 of 10).")
+    assert text[2] == "  - push: competence 0.9 after median 300 (300 to never; 1 never) episodes."
+    assert "after 0.9: 1; the module's share p rose over the next 3 evaluations in 1 of them (mean 0.20 " in text[3]
+    assert "0.40 after); competence was back at 0.9 later in 1." in text[3]
+    assert text[4] == "  - push: 1, the deepest to 0.60 (seed 0, 700)."
+    assert "selection by LP in both: **appears**" in text[5]
+    lines = lines_of(learning_progress.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
+    assert len(lines) == 5 * 3 * 2 + 2 + 1  # five trials of three panels, two modules each; two curves and their dots
+    np.testing.assert_allclose(lines[2].get_ydata(), 0.1)  # |LP| of reach, first trial
 
 
 def test_scaling_and_sweep(tmp_path, monkeypatch):
     conditions = [condition(algorithm="curious")]
-    rows = table([[0.5, 0.95], [0.5, 0.97]], algorithm="curious")
-    for r in rows:
-        r |= {
-            "eval/success/reach": r["eval/success"],
-            "eval/success/push": 0.3,
-            "p_module/reach": 1,
-            "p_module/push": 0,
-        }
-    assert scaling.findings(rows, conditions) == [
-        "- 1 of 2 modules end at 0.9 or more (mean over seeds): reach 0.96, push 0.30."
+    found = rows([[0.5, 0.95, 0.95], [0.5, 0.97, 0.97]], algorithm="curious")
+    for r in found:
+        r |= {"eval/success/reach": r["eval/success"], "eval/success/push": 0.3}
+    assert scaling.findings(pd.DataFrame(found), conditions) == [
+        "- 1 of 2 modules end at 0.9 or more (mean over seeds): reach 0.96, push 0.30.",
+        "- Mean success 0.9 after median 200 (200 to 200) episodes (2 seeds).",
     ]
-    lines_of(scaling.EXPERIMENT, rows, conditions, tmp_path, monkeypatch)
-    assert sweep.findings(rows, conditions) == [
-        "- Largest mean area under the curve: CURIOUS (0.730). A sweep tests no claim."
+    lines_of(scaling.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
+    assert sweep.findings(pd.DataFrame(found), conditions) == [
+        "- Largest mean area under the curve: CURIOUS (0.845). A sweep tests no claim."
     ]
 
 
@@ -151,9 +175,9 @@ def test_scaling_and_sweep(tmp_path, monkeypatch):
 def test_an_empty_table_is_drawn_and_said(experiment, tmp_path):
     labels = {"algorithm": "curious", "distractors": 0, "replay": "lp"}
     conditions = [Condition(labels, {"perturb_at": 5, "world": "point", "modules": ("reach",)})]
-    rows = [{**labels, "seed": 0, "status": "missing"}]
-    experiment.draw(rows, conditions, tmp_path / "figure")
-    text = report.document("x", "y", rows, conditions, experiment.findings(rows, conditions))
+    found = pd.DataFrame([{**labels, "seed": 0, "status": "missing"}])
+    experiment.draw(found, conditions, tmp_path / "figure")
+    text = summary.document("x", "y", found, conditions, experiment.findings(found, conditions))
     assert "seeds 0 **missing**" in text and "| 0 | | | | |" in text
 
 
@@ -161,16 +185,18 @@ def test_an_empty_table_is_drawn_and_said(experiment, tmp_path):
 
 
 def test_numbers_as_readers_want_them():
-    assert [report.number(v) for v in (0.12345, 123456.7, float("inf"), float("nan"))] == [
+    assert [summary.number(v) for v in (0.12345, 123456.7, float("inf"), float("nan"))] == [
         "0.123", "123,457", "never", "unknown",
     ]  # fmt: skip
-    assert (report.p_value(0.01234), report.p_value(2.3e-5)) == ("0.0123", "2e-05")
+    assert (summary.p_value(0.01234), summary.p_value(2.3e-5)) == ("0.0123", "2e-05")
+    assert summary.spread([300, 100, float("inf"), 200]) == "median 250 (100 to never; 1 never)"
+    assert summary.spread([100, float("inf")]) == "median never (100 to never; 1 never)"
 
 
 def test_seeds_that_are_not_done_are_named_and_not_tested():
-    rows = table([[0.1, 0.2]] * 2, algorithm="curious") + curve([0.9], 2, status="diverged", algorithm="curious")
-    rows += [{"algorithm": "curious", "seed": 3, "status": "failed"}]
-    assert report.area(rows, algorithm="curious") == pytest.approx([0.15, 0.15])
-    text = report.document("A", "cmd", rows, [condition(algorithm="curious")], [])
+    found = rows([[0.1, 0.2]] * 2, algorithm="curious") + curve([0.9], 2, status="diverged", algorithm="curious")
+    found = pd.DataFrame([*found, {"algorithm": "curious", "seed": 3, "status": "failed"}])
+    assert summary.area(found, algorithm="curious") == pytest.approx([0.15, 0.15])
+    text = summary.document("A", "cmd", found, [condition(algorithm="curious")], [])
     assert "- CURIOUS: seeds 2 **diverged**\n- CURIOUS: seeds 3 **failed**" in text
-    assert "| CURIOUS | 2 | 0.150 [0.150, 0.150]" in text and "0 of 2 [0.00, 0.66]" in text
+    assert "| CURIOUS | 2 | median never (never to never; 2 never) | 0 of 2 | 0.150 [0.150, 0.150]" in text

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pandas as pd
+
 from curious_jax import config as configs
 from experiments.engine.cells import evaluations
 from experiments.engine.grid import Condition
@@ -25,6 +27,11 @@ def condition(**settings):
 def row(episodes, success, seed=0, status="done", **labels):
     """A row of the table."""
     return {**labels, "seed": seed, "status": status, "episodes": episodes, "eval/success": success}
+
+
+def records(table):
+    """A table as dicts, without what a row lacks."""
+    return [{key: value for key, value in row.items() if pd.notna(value)} for row in table.to_dict("records")]
 
 
 def curve(values, seed=0, step=100, status="done", **labels):

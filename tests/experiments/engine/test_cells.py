@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from helpers.experiments import condition, make_cell
+from helpers.experiments import condition, make_cell, records
 
 from curious_jax.errors import ConfigError
 from experiments.analysis import table
@@ -80,7 +80,7 @@ def test_a_finished_cell_with_damaged_files_is_named_and_gives_no_rows(tmp_path,
     found = cells.inspect(CELL, tmp_path)
     assert found.state is CellState.DAMAGED and found.rows == [] and re.match(r"(line \d+ of )?\w+\.json", found.reason)
     planned = plan.plan([CELL.condition], range(2), 2, tmp_path)
-    assert [(r["seed"], r["status"], r["reason"]) for r in table.build(planned, range(2))] == [
+    assert [(r["seed"], r["status"], r["reason"]) for r in records(table.build(planned, range(2)))] == [
         (seed, "damaged", found.reason) for seed in range(2)
     ]
 

@@ -1,7 +1,7 @@
 """The plan of an experiment, and the table made of it."""
 
 import pytest
-from helpers.experiments import condition, make_cell
+from helpers.experiments import condition, make_cell, records
 
 from experiments.analysis import table
 from experiments.engine import cells, plan
@@ -43,7 +43,8 @@ def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path)
     make_cell(Cell(CELL.condition, 2, 1), tmp_path, status="diverged", rows=1)
     cells.note_failure(Cell(CELL.condition, 3, 1).folder(tmp_path), "killed by signal 9")
     seeds = range(5)
-    rows = table.build(plan.plan([CELL.condition], seeds, 1, tmp_path), seeds)
+    built = table.build(plan.plan([CELL.condition], seeds, 1, tmp_path), seeds)
+    rows = records(built)
     shown = [(r["seed"], r["status"], r.get("episodes"), r.get("eval/success")) for r in rows]
     assert shown == [
         (0, "done", 10, 0.1), (0, "done", 20, 0.2), (1, "done", 10, pytest.approx(0.2)),
@@ -51,17 +52,22 @@ def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path)
         (3, "failed", None, None), (4, "missing", None, None),
     ]  # fmt: skip
     assert rows[0]["algorithm"] == "curious" and rows[0]["wall_s"] == 1.5 and "train/critic_loss" not in rows[0]
-    table.write(rows, tmp_path / "table.csv")
+    table.write(built, tmp_path / "table.csv")
     names = (tmp_path / "table.csv").read_text().splitlines()[0]
-    assert names == "algorithm,seed,status,episodes,env_steps,updates,eval/success,p_module/reach,reason,wall_s"
-    assert table.read(tmp_path / "table.csv") == [
+    assert names == "algorithm,seed,status,reason,episodes,env_steps,updates,eval/success,p_module/reach,wall_s"
+    assert records(table.read(tmp_path / "table.csv")) == [
         {k: pytest.approx(v) if isinstance(v, float) else v for k, v in r.items()} for r in rows
     ]
-    assert [r["seed"] for r in table.finished(table.select(rows, algorithm="curious"))] == [0, 0, 1, 1]
-    assert table.select(rows, algorithm="muvfa") == []
+    assert list(table.finished(table.select(built, algorithm="curious"))["seed"]) == [0, 0, 1, 1]
+    assert table.select(built, algorithm="muvfa").empty
+    assert table.curves(table.select(built, algorithm="curious"), "eval/success")[1].to_dict() == pytest.approx(
+        {10: 0.2, 20: 0.3}
+    )
+    table.write(built, tmp_path / table.PACKED)
+    assert table.read(tmp_path / table.PACKED).equals(table.read(tmp_path / "table.csv"))
 
 
 def test_a_group_larger_than_what_is_asked_for_gives_those_seeds_alone(tmp_path):
     make_cell(CELL, tmp_path)
-    rows = table.build(plan.plan([CELL.condition], [1], 1, tmp_path), [1])
+    rows = records(table.build(plan.plan([CELL.condition], [1], 1, tmp_path), [1]))
     assert [(r["seed"], r["episodes"]) for r in rows] == [(1, 10), (1, 20)]

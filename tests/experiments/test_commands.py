@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell, records
 
+from envs import point
 from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
 from experiments.engine import cells, command, grid, runner
@@ -216,6 +217,20 @@ def test_the_report_is_made_from_committed_metrics_alone(instant, empty_folder, 
     assert sorted(p.name for p in kept.iterdir()) == [
         "distractors.pdf", "distractors.png", "metrics.csv.gz", "summary.md", "table.csv",
     ]  # fmt: skip
+
+
+def test_nothing_is_evicted_on_the_probe_and_a_sensor_is_off_by_one_tolerance():
+    for world, tolerance in (("point", point.TOLERANCE), ("fetch", 0.05)):
+        for name, experiment in EXPERIMENTS.items():
+            if name == "sweep":
+                continue
+            asked = experiment.conditions(SimpleNamespace(distractors="0,4,7"), dict(experiment.defaults[world]))
+            for config in (condition.config() for condition in asked):
+                assert config.schedule.evaluation_episodes >= 192
+                if world == "point" or name == "perturbation":
+                    assert config.schedule.capacity >= config.schedule.episodes
+                if name == "perturbation":
+                    assert config.perturbation.perturb_shift == tolerance
 
 
 def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):

@@ -22,7 +22,7 @@ _HOMES = {
     "make_config": "curious_jax.config",
     "TrainConfig": "curious_jax.config",
     "ConfigError": "curious_jax.errors",
-    "make": "curious_jax.cli.environment",
+    "make": "curious_jax.cli.environment:make_env",
     "fit": "curious_jax.fit",
     "evaluate": "curious_jax.evaluate",
     "load_policy": "curious_jax.run.acting",
@@ -37,8 +37,9 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'curious_jax' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
-    return home if name in _PROGRAMS else getattr(home, name)
+    place, _, other = _HOMES[name].partition(":")
+    home = importlib.import_module(place)
+    return home if name in _PROGRAMS else getattr(home, other or name)
 
 
 def __dir__() -> list[str]:

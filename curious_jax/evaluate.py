@@ -23,6 +23,7 @@ from curious_jax.show import stats
 
 if TYPE_CHECKING:
     from curious_jax.run import policies
+    from curious_jax.run.acting import TrainedPolicy
 
 MAX_EPISODES = 1_000_000
 
@@ -89,14 +90,13 @@ def measure(
       index: which of the run's seeds.
       physics: a backend other than the run's, or None.
       official: an official environment to judge it in instead, beside its module in ours (judge.compare).
+      modules: names of those to evaluate; None for all that can be achieved.
     """
-    import jax
-
-    from curious_jax import evaluation
     from curious_jax.learner import trainer
     from curious_jax.measure import official as judge
+    from curious_jax.run.acting import TrainedPolicy
 
-    config, env, policy, offset = trained.load(export, index, physics)
+    config, env, params, offset = trained.load(export, index, physics)
     about = {
         "run": str(export.path),
         "trained_episodes": export.info["episodes"],
@@ -106,12 +106,33 @@ def measure(
         "trained_seed": config.seed,
     }
     if official is not None:
-        return about | judge.compare(official, trainer.setup(config, env), policy, episodes, seed, offset)
-    env = environment.with_modules_evaluated(env, modules) if modules else env
+        return about | judge.compare(official, trainer.setup(config, env), params, episodes, seed, offset)
+    return about | evaluate(TrainedPolicy(config, env, params, export.info["episodes"]), episodes, seed, modules)
+
+
+def evaluate(
+    policy: "TrainedPolicy", episodes: int = 100, seed: int = 0, modules: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Success of a policy on fresh episodes, without exploration noise.
+
+    Args:
+      policy: what `curious_jax.load_policy` gave.
+      episodes: per module, at least.
+      seed: of goals and starts.
+      modules: names of those to evaluate; None for all that can be achieved.
+    Returns:
+      mean_success, and by module: success, interval (95 % Wilson), successes, episodes.
+    Raises:
+      ConfigError: on a module that the policy does not have.
+    """
+    import jax
+
+    from curious_jax import evaluation
+
+    env = policy.env if modules is None else environment.with_modules_evaluated(policy.env, modules)
     total = episodes * sum(env.modules.achievable)
-    found = evaluation.evaluate(config, env, policy, jax.random.key(seed), total, export.info["episodes"])
+    found = evaluation.evaluate(policy.config, env, policy.params, jax.random.key(seed), total, policy.episodes)
     return {
-        **about,
         "mean_success": found.mean,
         "success": found.rate,
         "interval": {name: stats.wilson(found.successes[name], n) for name, n in found.episodes.items()},

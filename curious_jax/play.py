@@ -19,7 +19,6 @@ from curious_jax.cli import environment, program
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.run import files, trained
-from curious_jax.show import video
 from curious_jax.show.stats import printable
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
@@ -59,6 +58,8 @@ def _play(given: dict[str, Any]) -> int:
     if given["viewer"] and given["video"] is not None:
         raise ConfigError("--viewer: makes no video; leave one of --viewer and --video out")
     export, index = trained.find(given)
+    from curious_jax.show import video
+
     path = None if given["viewer"] else video.check(given["video"] or str(files.place(Path(given["run"]), "video.mp4")))
     size = _size(given["size"] or ("320x240" if path and path.suffix.lower() == ".gif" else "640x480"))
     _check_drawing(export.config.world, given)
@@ -125,6 +126,7 @@ def _verdict(names: tuple[str, ...], recording: Any) -> str:
 
 def _show(env: Any, recording: Any, looks: str) -> None:
     """Plays the recording in MuJoCo's viewer until its window is closed."""
+    from curious_jax.show import video
     from envs.pictures import protocol, viewer
 
     try:
@@ -145,6 +147,7 @@ def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int
     from rich.console import Console
     from rich.progress import track
 
+    from curious_jax.show import video
     from envs.pictures import door, protocol
 
     renderer = door.renderer(env, *size, looks)

@@ -24,7 +24,7 @@ from curious_jax.show import curves, page
 def parser() -> options.Parser:
     """Makes the command line."""
     result = options.Parser("report", "Draws the curves of a run and a page with all of it.", usage="RUN [--out DIR]")
-    result.add_argument("run", metavar="RUN", help="the folder of a run")
+    result.add_argument("run", type=options.path, metavar="RUN", help="the folder of a run")
     result.add_argument(
         "--out",
         type=options.path,

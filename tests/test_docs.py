@@ -201,17 +201,18 @@ def test_the_pages_module_does_what_the_page_says(lift_script):
 
 @pytest.mark.slow
 def test_the_pages_module_trains(lift_script, small):
-    command = [sys.executable, lift_script.name, "--modules", "reach,push,lift", *small[4:], "--out", "run"]
+    command = [sys.executable, "-m", "curious_jax.train", "--import", "lift", "--modules", "reach,push,lift"]
+    command += [*small[4:], "--out", "run"]
     path = dict(os.environ, PYTHONPATH=str(ROOT))
     done = subprocess.run(command, cwd=lift_script.parent, capture_output=True, text=True, env=path)
     assert done.returncode == 0, done.stderr
     assert "lift" in (lift_script.parent / "run" / "summary.json").read_text()
-    again = code_blocks(page("own-module.md"))[1].replace("runs/NAME", "run").replace('"200"', '"2"')
+    again = code_blocks(page("own-module.md"))[1].replace("runs/NAME", "run").replace("200", "2")
     done = subprocess.run(
         [sys.executable, "-c", again], cwd=lift_script.parent, capture_output=True, text=True, env=path
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^lift .* 2$", done.stdout, re.MULTILINE)
+    assert "'lift': " in done.stdout
 
 
 # The Python page.

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 Row = dict[str, Any]
 CONFIDENCE = 0.95
@@ -35,12 +34,16 @@ def series(rows: Sequence[Row], key: str) -> tuple[np.ndarray, np.ndarray]:
 
 def wilson(successes: int, episodes: int) -> tuple[float, float]:
     """Returns the 95 % Wilson interval of a success rate."""
+    from scipy import stats  # a second to import, which --help need not wait for
+
     interval = stats.binomtest(successes, episodes).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
     return float(interval.low), float(interval.high)
 
 
 def rate_over_seeds(rates: Sequence[float]) -> tuple[float, float]:
     """Returns the 95 % interval of the mean of success rates, the seed being the unit (Student's t), within [0, 1]."""
+    from scipy import stats
+
     mean, error = float(np.mean(rates)), float(stats.sem(rates))
     reach = error * float(stats.t.ppf((1 + CONFIDENCE) / 2, len(rates) - 1))
     return max(mean - reach, 0.0), min(mean + reach, 1.0)

@@ -1,0 +1,141 @@
+"""Policies to act with: loaded by path, asked by a module's name and its own goal, or by Gymnasium's dicts."""
+
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.parts import tiny_config
+
+import curious_jax
+from curious_jax.evaluation import Result
+from curious_jax.fit import History
+from curious_jax.learner import trainer
+from curious_jax.types import FLAT
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def policy(finished_run):
+    return curious_jax.load_policy(finished_run)
+
+
+def test_a_policy_knows_its_modules_and_their_goals(policy):
+    assert policy.modules == ("reach", "push", "distractor1")
+    assert policy.goal_sizes == {"reach": 2, "push": 2, "distractor1": 2}
+    assert policy.episodes == 16
+
+
+def test_it_acts_as_the_learner_does(policy):
+    obs = np.linspace(-0.4, 0.4, policy.env.obs_size, dtype=np.float32)
+    run = trainer.setup(policy.config, policy.env)
+    goal = jnp.zeros(6).at[2:4].set(jnp.array([0.1, -0.2]))
+    expected = trainer.acting(run, policy.params)(obs, goal, jnp.int32(1))
+    found = policy.act(obs, "push", [0.1, -0.2])
+    assert found.shape == (3,) and np.abs(found).max() <= 1
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_many_environments_at_once(policy):
+    obs = np.random.default_rng(0).normal(size=(4, policy.env.obs_size)).astype(np.float32)
+    goals = np.random.default_rng(1).uniform(-0.5, 0.5, (4, 2))
+    together = policy.act(obs, "reach", goals)
+    assert together.shape == (4, 3)
+    np.testing.assert_allclose(together, [policy.act(o, "reach", g) for o, g in zip(obs, goals)], atol=1e-6)
+    np.testing.assert_allclose(policy.act(obs, "reach", goals[0])[0], together[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("obs", "module", "goal", "message"),
+    [
+        ([0.0], "push", [0.0, 0.0], "obs has shape \\(1,\\): must be \\[8\\], or \\[E, 8\\]"),
+        ([0.0] * 8, "push", [0.0], "goal has shape \\(1,\\): push takes \\[2\\]"),
+        ([0.0] * 8, "fly", [0.0, 0.0], "module 'fly': must be one of reach, push, distractor1"),
+        ([0.0] * 8, "all", [0.0], "module 'all': must be one of reach"),
+    ],
+)
+def test_what_does_not_fit_is_named(policy, obs, module, goal, message):
+    with pytest.raises(curious_jax.ConfigError, match=message):
+        policy.act(obs, module, goal)
+
+
+@pytest.fixture
+def untrained():
+    """(state, history) of runs of an algorithm before their first cycle, as `fit` would return them."""
+
+    def make(**settings):
+        config = tiny_config(**settings)
+        env = curious_jax.make(config)
+        rates = Result({"reach": 3, "push": 1}, {"reach": 4, "push": 4})
+        history = History(config, ("reach", "push"), results=[rates] * config.num_seeds, cycles=2)
+        return trainer.init(config, env), history
+
+    return make
+
+
+def test_a_policy_is_kept_after_fit_and_loaded(untrained, tmp_path):
+    state, history = untrained()
+    curious_jax.save_policy(tmp_path / "mine", state, history)
+    loaded = curious_jax.load_policy(tmp_path / "mine")
+    assert (loaded.config, loaded.episodes) == (history.config, history.episodes)
+    jax.tree.map(np.testing.assert_array_equal, loaded.params.actor, state.learner.actor)
+
+
+def test_one_seed_of_several(untrained, tmp_path):
+    state, history = untrained(num_seeds=2, seed=5)
+    curious_jax.save_policy(tmp_path / "mine", state, history)
+    second = curious_jax.load_policy(tmp_path / "mine", seed_index=1)
+    assert second.config.seed == 6
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[1]), second.params.actor, state.learner.actor)
+    with pytest.raises(curious_jax.ConfigError, match="seed_index=2: must be from 0 to 1"):
+        curious_jax.load_policy(tmp_path / "mine", seed_index=2)
+
+
+def test_the_flat_goal_asks_for_all_modules(untrained, tmp_path):
+    state, history = untrained(algorithm="her", distractors=0)
+    curious_jax.save_policy(tmp_path / "flat", state, history)
+    flat = curious_jax.load_policy(tmp_path / "flat")
+    obs, goal = np.full(6, 0.1, np.float32), np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    expected = trainer.acting(trainer.setup(flat.config, flat.env), flat.params)(obs, goal, jnp.int32(FLAT))
+    np.testing.assert_allclose(flat.act(obs, "all", goal), expected, atol=1e-6)
+    with pytest.raises(curious_jax.ConfigError, match="must be all"):
+        flat.act(obs, "push", goal[:2])
+
+
+def test_evaluate_gives_success_per_module(policy):
+    found = curious_jax.evaluate(policy, episodes=4, modules=("push",))
+    assert found["success"].keys() == {"push"} and found["episodes"]["push"] >= 4
+    assert found["mean_success"] == found["success"]["push"]
+
+
+def readme_block():
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (found,) = [block for block in blocks if "load_policy" in block]
+    return found
+
+
+def test_the_readme_s_policy_stacks_in_gymnasium(monkeypatch, capsys):
+    pytest.importorskip("gymnasium")
+    monkeypatch.chdir(ROOT)
+    exec(readme_block(), {})
+    assert capsys.readouterr().out.split()[-1] == "True"
+
+
+def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(policy):
+    gymnasium = pytest.importorskip("gymnasium")
+    import envs.gymnasium_env  # noqa: F401
+
+    four = curious_jax.load_policy(ROOT / "pretrained" / "four-modules")
+    env = gymnasium.make("CuriousFetch-v0")
+    act = four.for_gymnasium(env)
+    observations = []
+    for module in ("stack", "push", "reach"):
+        observation, _ = env.reset(seed=1, options={"module": module})
+        observations.append(observation)
+    together = {key: np.stack([o[key] for o in observations]) for key in observations[0]}
+    np.testing.assert_allclose(act(together), [act(o) for o in observations], atol=1e-5)
+    with pytest.raises(curious_jax.ConfigError, match="the environment asks for pnp: the policy has reach, push"):
+        policy.for_gymnasium(env)

@@ -75,7 +75,7 @@ def _check_official(name: str) -> None:
 
 
 def measure(
-    export: "policies.Export",
+    export: "policies.SavedPolicy",
     episodes: int,
     seed: int = 0,
     index: int = 0,
@@ -94,9 +94,10 @@ def measure(
     """
     from curious_jax.learner import trainer
     from curious_jax.measure import official as judge
+    from curious_jax.run import policies
     from curious_jax.run.acting import TrainedPolicy
 
-    config, env, params, offset = trained.load(export, index, physics)
+    config, env, params, offset, _ = policies.load(export, seed_index=index, physics=physics)
     about = {
         "run": str(export.path),
         "trained_episodes": export.info["episodes"],

@@ -2,10 +2,11 @@
 
     python -m curious_jax.export runs/some-run pretrained/four-modules --checkpoint best
 
-It holds the policy, the normaliser's statistics and the settings (checkpoint.py); `evaluate` and `play` take it
+It holds the policy, the normaliser's statistics and the settings (run/policies.py); `evaluate` and `play` take it
 in place of a run. Nothing in it says where it was made.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,12 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _export(given: dict[str, Any]) -> int:
     folder = Path(given["folder"])
-    if folder.exists():
+    if os.path.lexists(folder):
         raise ConfigError(f"{folder}: is there already; name a new folder")
     export, index = trained.find(given)
     from curious_jax.run import policies
 
-    loaded = trained.load(export, index)
+    loaded = policies.load(export, seed_index=index)
     success = export.info.get("mean_success")
     if isinstance(success, list):
         success = success[index]
@@ -48,7 +49,7 @@ def _export(given: dict[str, Any]) -> int:
             folder, loaded.policy, loaded.config, {"episodes": export.info["episodes"], "mean_success": success}
         )
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error.strerror}); name another folder") from None
+        raise OSError(error.errno, error.strerror, str(folder)) from None  # not a scratch file within it
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size / 2**20:.2f} MiB\nshow it with: {program.command('play', folder)}")
     return program.DONE

@@ -66,9 +66,10 @@ def _play(given: dict[str, Any]) -> int:
 
     import jax
 
+    from curious_jax.run import policies
     from curious_jax.show import playback
 
-    loaded = trained.load(export, index, given["physics"])
+    loaded = policies.load(export, seed_index=index, physics=given["physics"])
     table = loaded.env.modules
     shown = _modules(given["modules"], table)
     tiles = tiles or (len(shown) if len(shown) > 1 else 4)

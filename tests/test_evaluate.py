@@ -51,7 +51,7 @@ def test_seed_index_picks_one_of_several_seeds(two_seed_run, capsys):
 
 
 def test_a_run_s_own_config_reaches_the_policy(finished_run, capsys):
-    result = measured(capsys, finished_run / "checkpoints" / "last", "--episodes", "10", "--json")
+    result = measured(capsys, finished_run / "policies" / "last", "--episodes", "10", "--json")
     assert result["algorithm"] == "curious"
 
 

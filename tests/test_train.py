@@ -37,8 +37,9 @@ def summary_of(folder):
 
 def test_a_run_folder_holds_what_design_says(finished_run):
     names = {p.name for p in finished_run.iterdir()}
-    assert {"config.json", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"} <= names
-    assert {p.name for p in (finished_run / "checkpoints").iterdir()} == {"last", "best", "state-320"}
+    assert {"config.json", "metrics.jsonl", "summary.json", "curves.png", "checkpoints", "policies"} <= names
+    assert [p.name for p in (finished_run / "checkpoints").iterdir()] == ["320"]
+    assert {p.name for p in (finished_run / "policies").iterdir()} == {"last", "best"}
     assert not [n for n in names if n.startswith(".")]
     rows = rows_of(finished_run)
     assert [row["episodes"] for row in rows] == [8, 16]
@@ -217,8 +218,8 @@ def test_a_signal_saves_and_exits(small, tmp_path, number, status):
     summary, rows = summary_of(folder), rows_of(folder)
     assert summary["status"] == "interrupted"
     assert 0 <= summary["episodes"] - rows[-1]["episodes"] < 8  # not even the epoch was finished
-    (state,) = (folder / "checkpoints").glob("state-*")
-    assert state.name == f"state-{summary['env_steps']}" and f"--resume {folder}" in output
+    (state,) = (folder / "checkpoints").iterdir()
+    assert state.name == f"{summary['env_steps']}" and f"--resume {folder}" in output
     assert (folder / "curves.png").exists()
-    info = json.loads((folder / "checkpoints" / "last" / "export.json").read_text())
+    info = json.loads((folder / "policies" / "last" / "policy.json").read_text())
     assert info["episodes"] == summary["episodes"]

@@ -54,7 +54,8 @@ def run(body: Callable[[], int]) -> int:
 
 def fail(message: str, status: int) -> int:
     """Says what is wrong in one line on standard error; returns the status."""
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))  # no escape sequences
+    print("error: " + (line if len(line) <= 1000 else f"{line[:500]} ... {line[-500:]}"), file=sys.stderr)
     return status
 
 

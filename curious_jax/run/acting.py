@@ -12,7 +12,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.fit import History
 from curious_jax.learner import trainer
-from curious_jax.run import policies, trained
+from curious_jax.run import policies
 from curious_jax.types import FLAT, Env
 
 ALL = "all"  # the flat goal of her, which asks for all modules at once
@@ -119,11 +119,8 @@ def load_policy(
     Raises:
       ConfigError: when there is no such policy, or it cannot be read.
     """
-    found = policies.find(path, which)
-    if not 0 <= seed_index < found.config.num_seeds:
-        raise ConfigError(f"seed_index={seed_index}: must be from 0 to {found.config.num_seeds - 1}")
-    loaded = trained.load(found, seed_index, physics)
-    return TrainedPolicy(loaded.config, loaded.env, loaded.policy, found.info["episodes"])
+    loaded = policies.load(path, which, seed_index, physics)
+    return TrainedPolicy(loaded.config, loaded.env, loaded.policy, loaded.episodes)
 
 
 def save_policy(path: str | Path, state: trainer.TrainState, history: History) -> None:

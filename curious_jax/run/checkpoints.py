@@ -1,12 +1,17 @@
-"""Checkpoints of a whole run: when and how they are written (resume.py reads them).
+"""Checkpoints of a whole run: when and how they are written (resume.py goes on from them).
 
-    checkpoints/state-<env steps>/
-      run.json   format version, the program's version, the config, what the host knows (fit.Progress)
-      state/     the whole TrainState and the epoch's metrics so far (orbax)
+    checkpoints/<env steps>/
+      state/          the whole TrainState and the epoch's metrics so far
+      info/           format, the program's version, the config, what the host knows (fit.Progress), the rows so far
+      manifest.json   a SHA-256 of each of these files
 
-A thread writes a checkpoint from a copy on the host, under a hidden name; it takes its own name once it is whole, and
-only then do older ones go. So whatever ends the program, the last whole one is there. Arrays are written from host
-memory and read onto the default device: one made on a GPU opens on a machine with one CPU.
+orbax's CheckpointManager writes beside the training, in a folder with another name. Orbax itself does not ask the disk
+for anything, so the files are made to last and the manifest is added before it gives the folder its name, and older
+checkpoints go only after that. So whatever ends the program, or the power, the last whole checkpoint is there. A
+checkpoint made on a GPU opens on a machine with one CPU.
+
+Orbax counts its writes in one place for the whole process, and two writers at once can wait for each other for ever.
+Nothing else in the program writes with it, and every write here waits for the one before.
 """
 
 import contextlib
@@ -17,7 +22,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +35,14 @@ from curious_jax import fit
 from curious_jax.config import TrainConfig
 from curious_jax.learner import trainer
 from curious_jax.run import folder as runfolder
+from curious_jax.run import manifest
 
-FORMAT = 1
-PREFIX, INFO, STATE = "state-", "run.json", "state"
+FORMAT = 2
+STATE, INFO = "state", "info"
+PARTS = (STATE, INFO)
 DIVERGED = "diverged"
+UNFINISHED = "*.orbax-checkpoint-tmp*"
+OLD_FORMAT, OLD_PREFIX, OLD_INFO = 1, "state-", "run.json"  # of versions before 0.2: no manifest
 OVERHEAD = 2**20  # bytes of orbax's own files, generously
 
 
@@ -41,38 +50,48 @@ class SaveError(RuntimeError):
     """A checkpoint that could not be written; the message is one line."""
 
 
-def is_key(x: Any) -> bool:
-    """Is this leaf a typed random key?"""
-    return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+def orbax() -> Any:
+    """Imports orbax, and keeps it from logging the tracebacks of errors that it raises as well."""
+    import orbax.checkpoint as ocp
+
+    logging.getLogger("absl").addFilter(_from_elsewhere)
+    return ocp
 
 
-def to_host(tree: Any, copy: bool = True) -> Any:
-    """The tree as NumPy arrays (keys as their bits).
+def _from_elsewhere(record: logging.LogRecord) -> bool:
+    return "orbax" not in record.pathname
 
-    Args:
-      copy: also where the host could look straight into a device's memory, as on a CPU: for a tree that is donated.
+
+def step(path: Path) -> int:
+    """The environment steps after which a checkpoint was made."""
+    return int(path.name.removeprefix(OLD_PREFIX))
+
+
+def states(folder: Path) -> list[Path]:
+    """The finished checkpoints in a folder, oldest first."""
+    names = [p for p in folder.glob("*") if p.name.removeprefix(OLD_PREFIX).isdecimal() and p.is_dir()]
+    return sorted(names, key=step)
+
+
+def is_old(path: Path) -> bool:
+    """Tells whether an earlier version, which wrote no manifests, made the checkpoint."""
+    return path.name.startswith(OLD_PREFIX)
+
+
+def clean(folder: Path) -> None:
+    """Removes what a killed program left half-written or half-removed in a checkpoints folder."""
+    for scratch in [*folder.glob(UNFINISHED), *folder.glob(".*")]:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def read(path: Path, like: Any) -> Any:
+    """Reads a tree that orbax wrote, with the structure, types and shardings of `like`.
+
+    Raises:
+      Exception: of many kinds, when its files are damaged.
     """
-
-    def leaf(x: jax.Array) -> np.ndarray:
-        x = jax.random.key_data(x) if is_key(x) else x
-        return np.array(x, copy=True) if copy and next(iter(x.devices())).platform == "cpu" else np.asarray(x)
-
-    return jax.tree.map(leaf, tree)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps orbax from logging the tracebacks of errors that it raises as well."""
-
-    def from_elsewhere(record: logging.LogRecord) -> bool:
-        return "orbax" not in record.pathname
-
-    logger = logging.getLogger("absl")
-    logger.addFilter(from_elsewhere)
-    try:
-        yield
-    finally:
-        logger.removeFilter(from_elsewhere)
+    with orbax().StandardCheckpointer() as checkpointer:
+        return checkpointer.restore(path.absolute(), like)
 
 
 def check_room(folder: Path, tree: Any) -> None:
@@ -87,71 +106,105 @@ def check_room(folder: Path, tree: Any) -> None:
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {sizes}")
 
 
-def write(path: Path, tree: Any, info: Mapping[str, Any]) -> None:
-    """Writes a whole checkpoint, or nothing and raises.
+class Writer:
+    """Writes whole checkpoints into a folder, one at a time, beside the training."""
 
-    Args:
-      path: its folder, which must not exist.
-      tree: of NumPy arrays.
-      info: for run.json.
-    """
-    import orbax.checkpoint as ocp
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._manager: Any = None
+        self._step: int | None = None  # of the checkpoint under way
 
-    new = path.with_name(f".{path.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
-    try:
-        new.mkdir(parents=True)
-        check_room(new, tree)
-        with quiet(), ocp.StandardCheckpointer() as checkpointer:
-            checkpointer.save((new / STATE).absolute(), tree)
-            checkpointer.wait_until_finished()
-        runfolder.write_json(new / INFO, info)
-        os.rename(new, path)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
+    _last: "Writer | None" = None  # the writer in this process that wrote last
+    _starting = threading.Lock()
 
+    @property
+    def busy(self) -> bool:
+        """Tells whether a checkpoint is being written."""
+        return self._step is not None and self._manager.is_saving_in_progress()
 
-def _remove(path: Path) -> None:
-    """Removes a folder; stopped half-way, nothing of it stays under its name."""
-    old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    os.rename(path, old)
-    shutil.rmtree(old, ignore_errors=True)
+    def start(self, step: int, tree: Any, info: Mapping[str, Any]) -> None:
+        """Starts a checkpoint; returns once the host holds the arrays, or shares those that stay in its memory."""
+        ocp = orbax()
+        self.wait()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        runfolder.sync(self._folder.parent)
+        check_room(self._folder, tree)
+        if self._manager is None:
+            options = ocp.CheckpointManagerOptions(
+                save_root_metadata=False,
+                cleanup_tmp_directories=True,
+                lightweight_initialize=True,
+                async_options=ocp.options.AsyncOptions(post_finalization_callback=self._seal),
+            )
+            self._manager = ocp.CheckpointManager(self._folder.absolute(), options=options)
+        self._step = step
+        items = {STATE: ocp.args.StandardSave(tree), INFO: ocp.args.JsonSave(runfolder.plain(info))}
+        try:
+            with Writer._starting:
+                if Writer._last is not None and Writer._last is not self:
+                    Writer._last._let_finish()
+                Writer._last = self
+                self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+        except BaseException:
+            self._forget()
+            raise
 
+    def wait(self) -> bool:
+        """Waits for the checkpoint under way; False when there is none. Raises what kept it from being written."""
+        if self._step is None:
+            return False
+        try:
+            self._manager.wait_until_finished()
+            runfolder.sync(self._folder)
+            self._step = None
+            return True
+        except BaseException:
+            self._forget()
+            raise
 
-def clean(folder: Path) -> None:
-    """Removes what a killed program left half-written or half-removed in a checkpoints folder."""
-    for scratch in [*folder.glob(f".{PREFIX}*"), *folder.glob(f".{DIVERGED}*")]:
-        shutil.rmtree(scratch, ignore_errors=True)
+    def close(self) -> None:
+        """Waits, and ends orbax's threads."""
+        self.wait()
+        if self._manager:
+            self._manager.close()
+            self._manager = None
 
+    def _let_finish(self) -> None:
+        """Waits for the checkpoint under way; its owner learns how it ended."""
+        with contextlib.suppress(Exception):
+            if self._manager:
+                self._manager.wait_until_finished()
 
-def states(folder: Path) -> list[Path]:
-    """The whole checkpoints of a folder, oldest first."""
-    found = [p for p in folder.glob(f"{PREFIX}*") if p.name.removeprefix(PREFIX).isdecimal() and p.is_dir()]
-    return sorted(found, key=lambda p: int(p.name.removeprefix(PREFIX)))
+    def _seal(self) -> None:
+        """Runs in orbax's thread when all is written, before the folder gets its name."""
+        (unfinished,) = self._folder.glob(f"{self._step}{UNFINISHED.removeprefix('*')}")
+        manifest.seal(unfinished, PARTS)
+
+    def _forget(self) -> None:
+        """Drops a manager whose write failed, and what is left of it."""
+        self._manager, self._step = None, None
+        clean(self._folder)
 
 
 class Saver:
-    """Writes a run's checkpoints, one at a time, beside the training.
+    """Decides when a run's checkpoints are due, writes them and removes older ones.
 
     Args:
-      folder: the run's checkpoints/.
-      physics: the backend's name.
+      folder: the run's.
       note: gets a line when a checkpoint on the way could not be written; the next one is tried as usual.
     """
 
-    def __init__(self, folder: Path, config: TrainConfig, env: Any, note: Callable[[str], None]):
-        self._folder, self._config, self._env, self._note = folder, config, env, note
-        self._settings = config.checkpoint
-        self._thread: threading.Thread | None = None
-        self._error: Exception | None = None
+    def __init__(self, folder: runfolder.RunFolder, config: TrainConfig, env: Any, note: Callable[[str], None]):
+        self._run, self._config, self._env, self._note = folder, config, env, note
+        self._folder, self._settings = folder.path / runfolder.CHECKPOINTS, config.checkpoint
+        self._writer = Writer(self._folder)
         self._time, self._episodes = -np.inf, -np.inf  # of the last checkpoint
 
     def due(self, moment: fit.Moment) -> bool:
-        """Is it time? The first cycles of a program are; later ones by the settings, never two at once."""
-        if self._thread and self._thread.is_alive():
+        """Tells whether a checkpoint is due: at the first call, then by the settings, never two at once."""
+        if self._writer.busy:
             return False
+        self._settle()
         minutes, episodes = self._settings.checkpoint_minutes, self._settings.checkpoint_episodes
         if not np.isfinite(self._time):
             return True
@@ -159,14 +212,13 @@ class Saver:
             return True
         return episodes is not None and self._done(moment) - self._episodes >= episodes
 
-    def _done(self, moment: fit.Moment) -> int:
-        return moment.progress.cycles * self._config.schedule.num_envs
-
     def start(self, moment: fit.Moment, best: float) -> None:
         """Starts writing a checkpoint; returns once the moment's arrays are copied."""
-        self._wait()
-        self._report()
-        self._write(moment, best, copy=True)
+        self._settle()
+        try:
+            self._write(moment, best, copy=True)
+        except Exception as error:  # orbax and tensorstore raise many kinds
+            self._failed(error)
 
     def finish(self, moment: fit.Moment, best: float) -> None:
         """Writes a checkpoint and waits until it is whole.
@@ -174,38 +226,44 @@ class Saver:
         Raises:
           SaveError: naming the folder, the reason and the next move.
         """
-        self._wait()
-        self._error = None  # what an earlier one met is told by this one, if it still holds
-        self._write(moment, best, copy=False)
-        self._wait()
-        if self._error:
-            again = f"go on with --resume {self._folder.parent}" if states(self._folder) else "begin anew"
-            raise SaveError(f"{self._problem()}; make room there, then {again}")
+        self._settle()
+        try:
+            self._write(moment, best, copy=False)
+            self._writer.wait()
+        except Exception as error:
+            again = f"resume with --resume {self._run.path}" if states(self._folder) else "start again"
+            raise SaveError(f"{self._problem(error)}; make room there, then {again}") from None
+        self._remove_older()
 
     def close(self) -> None:
         """Waits for a checkpoint under way."""
-        self._wait()
-        self._report()
+        self._settle()
+        self._writer.close()
 
     def dump(self, moment: fit.Moment) -> Path:
         """Keeps the state of a run whose numbers are no longer finite, for whoever looks for the reason."""
-        self._wait()
-        path = self._folder / DIVERGED
-        if path.exists():
-            _remove(path)
+        self._settle()
+        folder = self._folder / DIVERGED
+        if folder.exists():
+            runfolder.remove(folder)
         kept = states(self._folder)
-        run = self._folder.parent
+        run = self._run.path
         again = f"--resume {run}" if kept else f"--config {run / runfolder.CONFIG}"
         report = {
             "not_finite": not_finite(moment.state),
             "last_good": kept[-1].name if kept else None,
             "reproduce": f"python -m curious_jax.train {again}",
         }
-        write(path, self._tree(moment, copy=False), self._info(moment, -1.0) | {"diverged": report})
-        return path
+        writer = Writer(folder)
+        writer.start(self._steps(moment), _tree(moment), self._info(moment, -1.0) | {"diverged": report})
+        writer.close()
+        return folder / str(self._steps(moment))
 
-    def _tree(self, moment: fit.Moment, copy: bool) -> Any:
-        return to_host({"state": moment.state, "total": moment.total}, copy)
+    def _done(self, moment: fit.Moment) -> int:
+        return moment.progress.cycles * self._config.schedule.num_envs
+
+    def _steps(self, moment: fit.Moment) -> int:
+        return self._done(moment) * self._env.episode_length
 
     def _info(self, moment: fit.Moment, best: float) -> dict[str, Any]:
         return {
@@ -214,46 +272,47 @@ class Saver:
             "physics": self._env.physics_name,
             "key_impl": str(jax.random.key_impl(moment.state.key)),
             "best": best,
+            "metrics": self._run.mark(),
             "progress": dataclasses.asdict(moment.progress),
             "config": configs.to_dict(self._config),
         }
 
     def _write(self, moment: fit.Moment, best: float, copy: bool) -> None:
-        done = self._done(moment)
-        self._time, self._episodes = time.monotonic(), done
-        path = self._folder / f"{PREFIX}{done * self._env.episode_length}"
-        if path.exists():  # after a resume that had nothing to do
+        self._time, self._episodes = time.monotonic(), self._done(moment)
+        self._run.check_there()
+        steps = self._steps(moment)
+        if any(step(path) == steps for path in states(self._folder)):  # after a resume that had nothing to do
             return
-        tree, info = self._tree(moment, copy), self._info(moment, best)
-        self._thread = threading.Thread(target=self._run, args=(path, tree, info), name="checkpoint")
-        self._thread.start()
+        tree = _tree(moment)
+        if copy and jax.default_backend() == "cpu":  # where orbax reads the arrays that the next cycle overwrites
+            tree = jax.device_put(tree, may_alias=False)
+        self._writer.start(steps, tree, self._info(moment, best))
 
-    def _run(self, path: Path, tree: Any, info: dict[str, Any]) -> None:
-        """In the thread."""
+    def _settle(self) -> None:
+        """Waits for a checkpoint under way and takes its end into account."""
         try:
-            write(path, tree, info)
-            for old in states(self._folder)[: -self._settings.keep_checkpoints]:
-                _remove(old)
-        except Exception as error:  # told by whoever waits; orbax and tensorstore raise many kinds
-            self._error = error
+            if self._writer.wait():
+                self._remove_older()
+        except Exception as error:
+            self._failed(error)
 
-    def _wait(self) -> None:
-        if self._thread:
-            self._thread.join()
-            self._thread = None
+    def _remove_older(self) -> None:
+        for old in states(self._folder)[: -self._settings.keep_checkpoints]:
+            runfolder.remove(old)
 
-    def _report(self) -> None:
-        if self._error:
-            self._note(f"{self._problem()}; the run goes on and tries again later")
-            self._error = None
+    def _failed(self, error: Exception) -> None:
+        self._note(f"{self._problem(error)}; the run continues and tries again later")
 
-    def _problem(self) -> str:
-        assert self._error
-        return f"{self._folder}: a checkpoint could not be written ({reason(self._error)})"
+    def _problem(self, error: Exception) -> str:
+        return f"{self._folder}: a checkpoint could not be written ({reason(error)})"
+
+
+def _tree(moment: fit.Moment) -> dict[str, Any]:
+    return {"state": moment.state, "total": moment.total}
 
 
 def reason(error: Exception) -> str:
-    """An error in a few words."""
+    """Says an error in a few words."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if (full := os.strerror(errno.ENOSPC)) in str(error):  # within tensorstore's words

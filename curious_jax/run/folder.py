@@ -1,15 +1,21 @@
-"""The folder of a run: config.json, metrics.jsonl, summary.json, curves.png, checkpoints/.
+"""The folder of a run: config.json, metrics.jsonl, summary.json, curves.png, policies/, checkpoints/.
 
-A folder belongs to one run: it is claimed by creating config.json exclusively, so two runs started in the same
-second, or with the same --out, never share one.
+A folder belongs to one run: whoever creates metrics.jsonl has it, so two runs that start in the same second, or with
+the same --out, never share one. Every file but metrics.jsonl is written whole or not at all.
 """
 
+import contextlib
+import errno
 import fcntl
+import hashlib
+import io
 import json
 import math
 import os
+import shutil
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +25,14 @@ from curious_jax import config as configs
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 
-CONFIG, METRICS, SUMMARY, CURVES, CHECKPOINTS = (
-    "config.json",
-    "metrics.jsonl",
-    "summary.json",
-    "curves.png",
-    "checkpoints",
-)
+CONFIG, METRICS, SUMMARY, CURVES = "config.json", "metrics.jsonl", "summary.json", "curves.png"
+CHECKPOINTS, POLICIES = "checkpoints", "policies"
+HELD = (CONFIG, METRICS, SUMMARY, CHECKPOINTS, POLICIES)  # what makes a folder a run's
+SCRATCH = ".*.new*"  # names of unfinished files
 
 
 def plain(value: Any) -> Any:
-    """Plain JSON data from numbers, arrays and containers; what is not finite becomes None (NaN is not JSON)."""
+    """Converts numbers, arrays and containers to plain JSON data; what is not finite becomes None (NaN is not JSON)."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -43,28 +46,81 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no plain data")
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Writes a whole JSON file or nothing: to a neighbour first, which then takes the name."""
-    text = json.dumps(plain(data), indent=2, allow_nan=False) + "\n"
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+def sync(path: Path) -> None:
+    """Makes a file's content, or a folder's list of names, last a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        with open(scratch, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Writes a whole file or nothing: yields a neighbour's path, which gets the name once it is on the disk."""
+    path = Path(path)
+    scratch = path.with_name(f".{path.stem[:200]}.{os.getpid()}.new{path.suffix}")
+    try:
+        yield scratch
+        sync(scratch)
         os.replace(scratch, path)
+        sync(path.parent)
     finally:
         scratch.unlink(missing_ok=True)
 
 
+def write_json(path: Path, data: Any) -> None:
+    """Writes a whole JSON file or nothing."""
+    text = json.dumps(plain(data), indent=2, allow_nan=False) + "\n"
+    with atomic_write(path) as scratch:
+        scratch.write_text(text)
+
+
+def open_regular(path: str | Path) -> io.BufferedReader:
+    """Opens a file that another may have made for reading: a link, a pipe or a device is not opened.
+
+    Raises:
+      OSError: saying so, or why the file cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return open(descriptor, "rb")
+
+
+def read_text(path: str | Path) -> str:
+    """Reads a regular file of UTF-8 text.
+
+    Raises:
+      OSError, UnicodeDecodeError: when it is none.
+    """
+    with open_regular(path) as file:
+        return file.read().decode()
+
+
+def remove(path: Path) -> None:
+    """Removes a folder; when the program is killed half-way, nothing of it stays under its name."""
+    old = path.with_name(f".{path.name}.new")
+    shutil.rmtree(old, ignore_errors=True)
+    os.rename(path, old)
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def check_name(out: str | None) -> None:
-    """Refuses an empty name.
+    """Refuses an empty name, and one that the libraries cannot write to.
 
     Raises:
       ConfigError: naming --out.
     """
-    if out is not None and not out.strip():
+    if out is None:
+        return
+    if not out.strip():
         raise ConfigError("--out: must name a folder, as in --out runs/NAME; or leave it out")
+    try:
+        os.path.abspath(out).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"--out {os.fsencode(out)!r}: the folder's whole path must be UTF-8; name another") from None
 
 
 def check(out: str | None) -> None:
@@ -73,18 +129,20 @@ def check(out: str | None) -> None:
     Raises:
       ConfigError: naming --out.
     """
+    check_name(out)
     if out is None:
         return
-    check_name(out)
     path = Path(out)
     try:
         os.lstat(path)
+        path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        pass
+        if path.is_symlink():
+            raise ConfigError(f"--out {out}: is a link that leads nowhere; name another folder") from None
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte
         why = getattr(error, "strerror", None) or error
         raise ConfigError(f"--out {out[:100]}: cannot be a folder ({why}); name another") from None
-    held = [name for name in (CONFIG, METRICS, SUMMARY, CHECKPOINTS) if os.path.lexists(path / name)]
+    held = [name for name in HELD if os.path.lexists(path / name)]
     if held:
         raise ConfigError(f"--out {out}: holds another run ({held[0]}); name a new folder")
     for place in (path, *path.parents):
@@ -97,7 +155,7 @@ def check(out: str | None) -> None:
 
 
 def default_name(config: TrainConfig, now: float) -> str:
-    """20261127-235301-curious-reach+push-seed0."""
+    """Names a run: 20261127-235301-curious-reach+push-seed0."""
     modules = "+".join(config.modules)
     if config.distractors:
         modules += f"+{config.distractors}distractors"
@@ -108,52 +166,105 @@ def default_name(config: TrainConfig, now: float) -> str:
 
 
 class RunFolder:
-    """The files of one run, held by one process. Made by `claim` or `reopen`; `path` is the folder."""
+    """The files of one run, held by one process. Made by `claim` or `reopen`.
 
-    def __init__(self, path: Path):
-        """Opens it.
+    Attributes:
+      path: the folder.
+      locked: False where the file system has no locks: nothing then keeps a second program out.
+    """
 
+    def __init__(self, path: Path, flags: int = 0):
+        """Opens and locks metrics.jsonl.
+
+        Args:
+          flags: more of os.open's flags.
         Raises:
           BlockingIOError: when another process holds it.
+          OSError: when it is no regular file, or cannot be written to.
         """
-        self.path = path
-        self._metrics = open(path / METRICS, "a")
+        self.path, self.locked = path, True
+        descriptor = os.open(path / METRICS, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o666)
+        self._metrics = open(descriptor, "r+b", buffering=0)
+        self._digest, self._size = hashlib.sha256(), 0
         try:
-            fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
-        except OSError:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", str(path / METRICS))
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                self.locked = False
+                return
             self._metrics.close()
             raise
 
-    def go_on(self, config: TrainConfig, episodes: int) -> list[dict[str, Any]]:
-        """Makes the folder what it was after so many episodes; the rows of metrics.jsonl that stay.
+    def rows(self, episodes: int, mark: Mapping[str, Any] | None) -> tuple[list[dict[str, Any]], int]:
+        """The rows of metrics.jsonl up to a checkpoint, and their bytes.
 
-        Rows beyond them go, as does a summary; config.json takes the config.
+        Args:
+          episodes: done when the checkpoint was made.
+          mark: what `mark` said then; None for a checkpoint of an earlier version, which kept none.
+        Raises:
+          ConfigError: when these rows are not those that were written.
         """
+        self._metrics.seek(0)
+        data = self._metrics.read()
+        if mark is not None and data:
+            data = data[: mark["bytes"]]
+            if len(data) < mark["bytes"] or hashlib.sha256(data).hexdigest() != mark["sha256"]:
+                raise ConfigError(_damaged(self.path / METRICS, "rows before the checkpoint are damaged or missing"))
         rows, size = [], 0
-        for line in (self.path / METRICS).read_bytes().splitlines(keepends=True):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                break
-            if not line.endswith(b"\n") or row["episodes"] > episodes:
+        lines = data.splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            row = _row(line) if line.endswith(b"\n") else None
+            if row is None and number < len(lines):
+                raise ConfigError(_damaged(self.path / METRICS, f"line {number} is damaged"))
+            if row is None or row["episodes"] > episodes:
                 break
             rows.append(row)
             size += len(line)
-        for scratch in self.path.glob(".*.json.*"):  # of a program that was killed
-            scratch.unlink(missing_ok=True)
+        return rows, size
+
+    def go_on(self, config: TrainConfig, size: int) -> None:
+        """Makes the folder what it was when metrics.jsonl had this many bytes; config.json takes the config."""
+        clean(self.path)
         write_json(self.path / CONFIG, configs.to_dict(config))
         self._metrics.truncate(size)
+        self._metrics.seek(0)
+        self._digest, self._size = hashlib.sha256(self._metrics.read()), size
         (self.path / SUMMARY).unlink(missing_ok=True)
-        return rows
 
     def write_rows(self, rows: list[dict[str, Any]]) -> None:
         """Appends one line per row to metrics.jsonl and hands them to the system at once."""
-        for row in rows:
-            self._metrics.write(json.dumps(plain(row), allow_nan=False) + "\n")
-        self._metrics.flush()
+        self.check_there()
+        data = b"".join(json.dumps(plain(row), allow_nan=False).encode() + b"\n" for row in rows)
+        written = self._metrics.write(data)
+        if written != len(data):  # the disk is full
+            self._metrics.truncate(self._size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / METRICS))
+        self._digest.update(data)
+        self._size += len(data)
+
+    def mark(self) -> dict[str, Any]:
+        """Bytes and SHA-256 of metrics.jsonl so far, which is on the disk then."""
+        os.fsync(self._metrics.fileno())
+        return {"bytes": self._size, "sha256": self._digest.hexdigest()}
+
+    def check_there(self) -> None:
+        """Notices that the folder was removed or renamed.
+
+        Raises:
+          OSError: when it was.
+        """
+        try:
+            there = os.path.samestat(os.stat(self.path / METRICS), os.fstat(self._metrics.fileno()))
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise OSError(errno.ENOENT, f"{METRICS} was removed, renamed or replaced during the run", str(self.path))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Writes summary.json, whole or not at all."""
+        self.check_there()
         write_json(self.path / SUMMARY, summary)
 
     def close(self) -> None:
@@ -170,36 +281,114 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
       ConfigError: when out holds another run or cannot be written.
     """
     check(out)
+    check_name(str(root))
     try:
         path = Path(out) if out is not None else _new_folder(config, Path(root))
         path.mkdir(parents=True, exist_ok=True)
-        with open(path / CONFIG, "x") as file:
-            json.dump(configs.to_dict(config), file, indent=2)
-            file.write("\n")
+        sync(path.parent)
+        folder = RunFolder(path, os.O_CREAT | os.O_EXCL)
     except FileExistsError:
-        raise ConfigError(f"--out {out}: holds another run ({CONFIG}); name a new folder") from None
+        raise ConfigError(f"--out {out}: holds another run ({METRICS}); name a new folder") from None
     except OSError as error:
         where = out if out is not None else root
         raise ConfigError(f"--out {where}: cannot be written ({error.strerror}); name another folder") from None
-    return RunFolder(path)
+    try:
+        write_json(path / CONFIG, configs.to_dict(config))
+    except OSError as error:
+        folder.close()
+        (path / METRICS).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        raise ConfigError(f"--out {path}: cannot be written ({error.strerror}); name another folder") from None
+    return folder
 
 
 def reopen(path: str | Path) -> RunFolder:
     """The folder of a run that is to go on; nothing in it changes yet.
 
     Raises:
-      ConfigError: when another process is at work in it, or it cannot be written to.
+      ConfigError: when another process is at work in it, it cannot be written to, or it holds what is no regular file.
     """
+    path = Path(path)
+    check_regular(path)
     try:
-        return RunFolder(Path(path))
+        return RunFolder(path, os.O_CREAT)
     except BlockingIOError:
         raise ConfigError(f"--resume {path}: a program is at work in it; wait for its end, or stop it") from None
     except OSError as error:
         raise ConfigError(f"--resume {path}: cannot be written to ({error.strerror}); copy it elsewhere") from None
 
 
+def check_regular(path: Path) -> None:
+    """Refuses a run's folder in which a link, a pipe or a device stands in place of a file or folder.
+
+    Raises:
+      ConfigError: naming it.
+    """
+    for name in (CONFIG, METRICS, SUMMARY, CURVES, CHECKPOINTS, POLICIES):
+        for found in [path / name, *(path / name).rglob("*")]:
+            with contextlib.suppress(FileNotFoundError):
+                mode = found.lstat().st_mode
+                if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    raise ConfigError(f"{found}: is not a regular file; replace it, or remove it")
+
+
+def recover(old: Path) -> None:
+    """Ends the replacement of a folder NAME by a new one, which a kill or an error may have left half-way.
+
+    Args:
+      old: `.NAME.old`, the one that is replaced; it takes its name back where there is no new one.
+    """
+    folder = old.with_name(old.name.removeprefix(".").removesuffix(".old"))
+    if old.exists() and not folder.exists():
+        os.rename(old, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def clean(folder: Path) -> None:
+    """Removes what a killed program left unfinished in a run's folder."""
+    for old in (folder / POLICIES).glob(".*.old"):
+        recover(old)
+    for path in [*folder.glob(SCRATCH), *folder.glob(f"*/{SCRATCH}"), *folder.glob(".*.json.*")]:
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a run's metrics.jsonl; a last line cut short by a crash is left out.
+
+    Raises:
+      ConfigError: naming the file and the line that is damaged, or saying why it cannot be read.
+    """
+    path = Path(path) / METRICS
+    try:
+        with open_regular(path) as file:
+            lines = file.read().splitlines(keepends=True)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    rows = [_row(line) for line in lines]
+    for number, row in enumerate(rows, 1):
+        if row is None and number < len(rows):
+            raise ConfigError(_damaged(path, f"line {number} is damaged"))
+    return [row for row in rows if row is not None]
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """A line of metrics.jsonl: a flat object of numbers; None for anything else."""
+    try:
+        row = json.loads(line)
+        known = type(row["episodes"]) is int
+        numbers = all(value is None or type(value) in (int, float) for value in row.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return row if known and numbers else None
+
+
+def _damaged(path: Path, what: str) -> str:
+    return f"{path}: {what}; put the file back as it was, or remove it to go on without the rows so far"
+
+
 def _new_folder(config: TrainConfig, root: Path) -> Path:
-    """A folder that did not exist a moment ago, whoever else is making one."""
+    """Makes a folder that did not exist a moment ago, whoever else is making one."""
     root.mkdir(parents=True, exist_ok=True)
     name = default_name(config, time.time())
     number = 1
@@ -210,14 +399,3 @@ def _new_folder(config: TrainConfig, root: Path) -> Path:
             return path
         except FileExistsError:
             number += 1
-
-
-def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a run's metrics.jsonl; a last line cut short by a crash is left out."""
-    rows = []
-    for line in (Path(path) / METRICS).read_text().splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows

@@ -1,10 +1,11 @@
-"""Light policy exports: what `evaluate` needs of a run, and nothing else.
+"""Trained policies on disk: what it takes to act, and nothing else.
 
-    checkpoints/last/ and checkpoints/best/
-      export.json   format version, the program's version, episodes and success at the time, the whole config
-      policy/       actor parameters and normaliser statistics (orbax)
+    policies/last/ and policies/best/ of a run, and every folder that `export` makes
+      policy.npz      actor parameters and normaliser statistics, as NumPy arrays by their paths
+      policy.json     format version, the program's version, episodes and success at the time, the whole config
+      manifest.json   a SHA-256 of both
 
-Arrays are written from host memory, so that an export from a GPU opens on a machine with one CPU.
+They are written with NumPy: they are small, and orbax in the same process is busy with checkpoints (checkpoints.py).
 """
 
 import dataclasses
@@ -13,98 +14,202 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 import curious_jax
 from curious_jax import config as configs
+from curious_jax.cli import program
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
+from curious_jax.learner import perturbation, trainer
 from curious_jax.run import folder as runfolder
+from curious_jax.run import manifest
+from curious_jax.types import Env
 
-FORMAT = 1
+FORMAT = 2
 LAST, BEST = "last", "best"
-INFO, POLICY = "export.json", "policy"
-PRETRAINED = "pretrained"  # a folder of a clone, with exports in it
-_COMMITTED = "commit_success.txt"
+ARRAYS, INFO = "policy.npz", "policy.json"
+PARTS = (ARRAYS, INFO)
+OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of versions before 0.2: written by orbax, no manifest
+PRETRAINED = "pretrained"  # a folder of a clone, with policies in it
 
 
 @dataclass(frozen=True)
-class Export:
-    """An export found on disk; `restore` reads its policy."""
+class SavedPolicy:
+    """A policy found on disk; `load` reads it."""
 
     path: Path
     config: TrainConfig
     info: dict[str, Any]  # format, version, episodes, mean_success, config
 
 
+class Loaded(NamedTuple):
+    """A trained policy and the world it was trained in."""
+
+    config: TrainConfig  # of this one seed
+    env: Env
+    policy: trainer.Policy
+    offset: jax.Array | None  # [O], what the sensors are off by (perturbation.py)
+    episodes: int  # that it was trained for
+
+
 def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, Any]) -> None:
-    """Writes an export under a name that may be taken already; the old one goes when the new one is complete.
+    """Writes a policy under a name that may be taken already; the old one goes when the new one is on the disk.
 
     Args:
-      folder: e.g. RUN/checkpoints/last.
+      folder: e.g. RUN/policies/last.
       policy: any pytree of arrays.
       info: plain data to keep beside it (episodes, mean_success).
+    Raises:
+      OSError: when it cannot be written; what was there stays.
     """
-    import orbax.checkpoint as ocp
-
     folder = Path(folder).absolute()
     new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    for scratch in (new, old):
-        shutil.rmtree(scratch, ignore_errors=True)
-    new.mkdir(parents=True)
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(new / POLICY, jax.device_get(policy))
-        checkpointer.wait_until_finished()  # leaving earlier would lose it without a word
-    committed = new / POLICY / _COMMITTED
-    if committed.exists():  # orbax writes into it where the folder stands on this machine, and reads none of it
-        committed.write_text("")
+    runfolder.recover(old)
+    shutil.rmtree(new, ignore_errors=True)
     about = {"format": FORMAT, "version": curious_jax.__version__, **info, "config": configs.to_dict(config)}
-    runfolder.write_json(new / INFO, about)
-    if folder.exists():
-        os.rename(folder, old)
-    os.rename(new, folder)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        new.mkdir(parents=True)
+        leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(policy))
+        np.savez(new / ARRAYS, **{jax.tree_util.keystr(path): leaf for path, leaf in leaves})
+        (new / INFO).write_text(json.dumps(runfolder.plain(about), indent=2) + "\n")
+        manifest.seal(new, PARTS)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(new, folder)
+        runfolder.sync(folder.parent)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        runfolder.recover(old)
 
 
-def find(run: str | Path, name: str = LAST) -> Export:
-    """The export of a run folder.
+def find(run: str | Path, name: str = LAST) -> SavedPolicy:
+    """Finds a policy and checks that it is what was written.
 
     Args:
-      run: a run folder, an export's own folder, or pretrained/NAME, which is found from any folder.
+      run: a run folder, a policy's own folder, or pretrained/NAME, which is found from any folder.
       name: last or best.
     Raises:
-      ConfigError: when the folder is missing, is no run's, holds no export yet, or one that cannot be read.
+      ConfigError: when the folder is missing, is no run's, holds no policy yet, or one that cannot be read.
     """
     run = _pretrained(Path(run))
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
-    folder = run if (run / INFO).is_file() else run / runfolder.CHECKPOINTS / name
-    if not folder.is_dir():  # the moment between save's two renames
-        folder = folder.with_name(f".{folder.name}.old")
-    if not folder.is_dir():
-        if not (run / runfolder.CONFIG).is_file():
-            raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
-        raise ConfigError(f"{run}: holds no policy yet (no {runfolder.CHECKPOINTS}/{name}); let it evaluate once")
     try:
-        info = json.loads((folder / INFO).read_text())
-        number = info["format"]
-        if number != FORMAT:
+        folder = _folder(run, name)
+        old = not os.path.lexists(folder / INFO) and os.path.lexists(folder / OLD_INFO)
+        if not old:
+            manifest.verify(folder, PARTS)
+        info = json.loads(runfolder.read_text(folder / (OLD_INFO if old else INFO)))
+        number, wanted = info["format"], OLD_FORMAT if old else FORMAT
+        if number != wanted:
             raise ConfigError(f"{folder}: has format {number}; curious_jax {curious_jax.__version__} reads {FORMAT}")
+        if type(info["episodes"]) is not int:
+            raise TypeError
         config = dataclasses.replace(configs.from_dict(info["config"]), devices=1)  # one acts, wherever it was trained
-        return Export(folder, config, info)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{folder}: {INFO} is missing or damaged") from None
+        return SavedPolicy(folder, config, info)
+    except ConfigError:
+        raise
+    except manifest.Damaged as error:
+        raise ConfigError(f"{folder}: the policy is damaged ({error}); take another copy of it") from None
+    except OSError as error:
+        raise ConfigError(f"{error.filename or run}: cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ConfigError(f"{folder}: {OLD_INFO if old else INFO} is damaged; take another copy of it") from None
+
+
+def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0, physics: str | None = None) -> Loaded:
+    """Loads a trained policy with the world it was trained in.
+
+    `loaded = load("runs/mine")`, then `loaded.policy` are the parameters of the function that
+    `trainer.setup(loaded.config, loaded.env)` makes, and `loaded.config.modules` what it can be asked for.
+
+    Args:
+      policy: a run's folder, a policy's own folder, pretrained/NAME, or what `find` found.
+      name: which of a run's policies: last or best.
+      seed_index: which seed of a run with several.
+      physics: another backend than the run's; None for the same.
+    Returns:
+      The config of this one seed, its environment, the policy's parameters on the default device, the offset of the
+      sensors (None where there is no perturbation), and the episodes of training.
+    Raises:
+      ConfigError: in one line, when there is no such policy, it is damaged, or the physics is not here.
+    """
+    saved = policy if isinstance(policy, SavedPolicy) else find(policy, name)
+    config, seeds = saved.config, saved.config.num_seeds
+    if not 0 <= seed_index < seeds:
+        raise ConfigError(f"seed_index={seed_index}: must be from 0 to {seeds - 1}")
+    config = dataclasses.replace(config, num_seeds=1, seed=config.seed + seed_index, physics=physics or config.physics)
+    env = program.make_env(config)
+    one = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
+    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), one) if seeds > 1 else one
+    params = _restore(saved, like)
+    if seeds > 1:
+        params = jax.tree.map(lambda leaf: leaf[seed_index], params)
+    episodes = saved.info["episodes"]
+    return Loaded(config, env, params, perturbation.offset(config.perturbation, env, episodes), episodes)
+
+
+def _restore(saved: SavedPolicy, like: Any) -> Any:
+    """The parameters of a saved policy, as arrays on the default device.
+
+    Args:
+      like: a pytree of that structure with shapes and types (jax.eval_shape's result).
+    Raises:
+      ConfigError: when the files are damaged or belong to another network.
+    """
+    try:
+        if saved.info["format"] == OLD_FORMAT:
+            return _restore_old(saved.path / OLD_ARRAYS, like)
+        with runfolder.open_regular(saved.path / ARRAYS) as file, np.load(file, allow_pickle=False) as arrays:
+            paths, structure = jax.tree_util.tree_flatten_with_path(like)
+            names = [jax.tree_util.keystr(path) for path, _ in paths]
+            if sorted(names) != sorted(arrays.files):
+                raise ValueError("it belongs to another network")
+            leaves = [arrays[name] for name in names]
+        for name, leaf, (_, wanted) in zip(names, leaves, paths, strict=True):
+            if (leaf.shape, leaf.dtype) != (wanted.shape, wanted.dtype):
+                raise ValueError(f"{name} is {leaf.dtype}{leaf.shape} and not {wanted.dtype}{wanted.shape}")
+        return jax.tree.unflatten(structure, jax.device_put(leaves))
+    except Exception as error:  # NumPy's and orbax's are of many kinds
+        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise ConfigError(f"{saved.path}: the policy cannot be read ({why})") from None
+
+
+def _restore_old(path: Path, like: Any) -> Any:
+    """Reads a policy that an earlier version wrote with orbax."""
+    from curious_jax.run import checkpoints
+
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    target = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
+    return checkpoints.read(path, target)
+
+
+def _folder(run: Path, name: str) -> Path:
+    """The folder of a run's policy, wherever this version or an earlier one put it.
+
+    Raises:
+      ConfigError: when there is none.
+    """
+    if os.path.lexists(run / INFO) or os.path.lexists(run / OLD_INFO):
+        return run
+    for place in (runfolder.POLICIES, runfolder.CHECKPOINTS):
+        for found in (run / place / name, run / place / f".{name}.old"):  # the latter between save's two renames
+            if found.is_dir():
+                return found
+    if not (run / runfolder.CONFIG).is_file():
+        raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
+    raise ConfigError(f"{run}: holds no policy yet (no {runfolder.POLICIES}/{name}); let it evaluate once")
 
 
 def _pretrained(run: Path) -> Path:
     """pretrained/NAME of the clone that this program runs from, when there is none in the current folder.
 
     Raises:
-      ConfigError: when there is no such policy; it names those there are, or says where they are to be had.
+      ConfigError: when there is no such policy; it names those there are, or says how to get them.
     """
     if os.path.isdir(run) or run.is_absolute() or len(run.parts) != 2 or run.parts[0] != PRETRAINED:
         return run
@@ -118,23 +223,3 @@ def _pretrained(run: Path) -> Path:
         f"{run}: pretrained policies come with a clone of curious_jax's repository, not with the installed package; "
         f"clone it, and give the path to its {run}"
     )
-
-
-def restore(export: Export, like: Any) -> Any:
-    """The policy of an export, as arrays on the default device.
-
-    Args:
-      like: a pytree of that structure with shapes and types (jax.eval_shape's result).
-    Raises:
-      ConfigError: when the files are damaged or belong to another network.
-    """
-    import orbax.checkpoint as ocp
-
-    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    target = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
-    try:
-        with ocp.StandardCheckpointer() as checkpointer:
-            return checkpointer.restore((export.path / POLICY).absolute(), target)
-    except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise ConfigError(f"{export.path}: the policy cannot be read ({reason})") from None

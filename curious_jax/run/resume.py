@@ -1,4 +1,4 @@
-"""The way back into a run: its last checkpoint (saver.py), what may change, and the state itself."""
+"""The way back into a run: its last whole checkpoint (checkpoints.py), what may change, and the state itself."""
 
 import dataclasses
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 import curious_jax
 from curious_jax import config as configs
@@ -18,7 +19,7 @@ from curious_jax.cli import program
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
-from curious_jax.run import checkpoints, memory
+from curious_jax.run import checkpoints, manifest, memory
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -31,6 +32,7 @@ FREE = (
     "keep_checkpoints",
 )  # never change a cycle
 MAY_CHANGE = ("episodes", "devices", "imports")  # beside --resume
+NOTHING = {"best": -1.0, "progress": {"cycles": 0}, "metrics": None}  # before the first checkpoint
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,12 @@ class Found:
     run: Path
     path: Path
     config: TrainConfig  # what config.json of the run asks for
-    info: dict[str, Any]  # format, version, config, physics, key_impl, progress, best
+    info: dict[str, Any]  # format, version, config, physics, key_impl, progress, metrics, best
+    damaged: dict[Path, str] = dataclasses.field(default_factory=dict)  # later checkpoints, and what is wrong with them
 
     @property
     def saved(self) -> bool:
-        """Is there a checkpoint at all?"""
+        """Tells whether there is a checkpoint at all."""
         return self.path != self.run
 
     @property
@@ -54,86 +57,143 @@ class Found:
 
 
 class Reopened(NamedTuple):
-    """A run that is about to go on."""
+    """A run that is about to continue."""
 
     found: Found
     config: TrainConfig
     env: Any
     folder: runfolder.RunFolder
     earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
-    moment: fit.Moment | None  # None where the program was killed before its first checkpoint: it begins anew
+    moment: fit.Moment | None  # None where the program was killed before its first checkpoint: it starts again
     notes: str  # what its user should know
 
 
 def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
-    """Takes a run's folder over and loads its last checkpoint; nothing is changed before all of it is known to fit.
+    """Takes a run's folder over and loads its last whole checkpoint; nothing changes before all of it is known to fit.
 
     Args:
       settings: flat, as given on the command line.
     Raises:
-      ConfigError: when the run cannot go on, or not so.
+      ConfigError: when the run cannot continue, or not so.
     """
-    find(run)
+    check_folder(run)
     folder = runfolder.reopen(run)
     try:
-        found = find(run)  # now that nobody else can replace it
+        found = find(run)
         config = asked(found, settings)
         env = program.make_env(config)
         memory_line = memory.check(config, env)
         moment = load(found, config, env) if found.saved else None
+        earlier, size = folder.rows(found.episodes, found.info.get("metrics"))
+        for path in found.damaged:
+            runfolder.remove(path)
         checkpoints.clean(run_checkpoints(run))
-        earlier = folder.go_on(config, found.episodes)
+        folder.go_on(config, size)
     except BaseException as error:
         folder.close()
         if isinstance(error, OSError):
             raise ConfigError(f"--resume {run}: cannot be written to ({error.strerror}); make room there") from None
         raise
-    began = f"from {found.path.name}" if found.saved else "from the beginning, since nothing was saved yet"
-    notes = [memory_line, f"run folder: {found.run}, {began}"]
-    if found.saved and found.info["physics"] != env.physics_name:
-        notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run goes on, but not exactly")
-    if found.episodes >= config.schedule.episodes:
-        notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
+    notes = [memory_line, *_notes(found, config, env, folder, len(earlier))]
     return Reopened(found, config, env, folder, earlier, moment, "\n".join(notes))
 
 
-def find(run: str | Path) -> Found:
-    """The last checkpoint of a run.
+def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFolder, rows: int) -> list[str]:
+    """What is worth knowing about the way a run continues."""
+    began = f"from checkpoint {found.path.name}" if found.saved else "from the beginning, since nothing was saved yet"
+    notes = [f"run folder: {found.run}, {began}"]
+    notes += [f"checkpoint {path.name} is damaged ({why}) and goes" for path, why in found.damaged.items()]
+    mark = found.info.get("metrics")
+    if mark and mark["bytes"] and not rows:
+        notes.append(f"{runfolder.METRICS} was empty: the rows up to {found.episodes:,} episodes are lost")
+    if found.saved and found.info["physics"] != env.physics_name:
+        notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run continues, but not exactly")
+    if found.episodes >= config.schedule.episodes:
+        notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
+    return notes
+
+
+def check_folder(run: str | Path) -> None:
+    """Refuses a folder that is no run's.
 
     Raises:
-      ConfigError: when the folder is missing, is no run's, holds no checkpoint, or one that cannot be used.
+      ConfigError: naming --resume.
     """
     run = Path(run)
-    name = f"--resume {run}"
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
-        raise ConfigError(f"{name}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
-    if not (run / runfolder.CONFIG).is_file():
-        raise ConfigError(f"{name}: is not the folder of a run (no {runfolder.CONFIG} in it)")
-    kept = checkpoints.states(run_checkpoints(run))
-    if not kept and not _has_results(run):
-        config = configs.make_config(**options.read_config(run / runfolder.CONFIG))
-        return Found(run, run, config, {"best": -1.0, "progress": {"cycles": 0}})
-    if not kept:
-        raise ConfigError(
-            f"{name}: holds no checkpoint (no {runfolder.CHECKPOINTS}/{checkpoints.PREFIX}*); "
-            f"begin it anew with --config {run / runfolder.CONFIG}"
-        )
+        raise ConfigError(f"--resume {run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
+    if not os.path.isfile(run / runfolder.CONFIG):
+        raise ConfigError(f"--resume {run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
+
+
+def find(run: str | Path) -> Found:
+    """Finds the last checkpoint of a run that is what was written.
+
+    Raises:
+      ConfigError: when the folder is missing, is no run's, holds no checkpoint, or none that can be used.
+    """
+    check_folder(run)
+    run = Path(run)
+    runfolder.check_regular(run)
     try:
-        info = json.loads((kept[-1] / checkpoints.INFO).read_text())
-        if (number := info["format"]) != checkpoints.FORMAT:
-            advice = "install a newer one" if number > checkpoints.FORMAT else "use the one that wrote it"
-            reads = f"curious_jax {curious_jax.__version__} reads {checkpoints.FORMAT}"
-            raise ConfigError(f"{kept[-1]}: has format {number} and {reads}; {advice}")
-        fit.Progress(**info["progress"])
-        saved = configs.from_dict(info["config"])
         config = configs.make_config(**options.read_config(run / runfolder.CONFIG))
     except ConfigError as error:
         raise ConfigError(str(error).replace("--config", "--resume", 1)) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise ConfigError(f"{kept[-1]}: {checkpoints.INFO} is missing or damaged{_instead(kept)}") from None
-    found = Found(run, kept[-1], config, info)
-    check_same(found.path, saved, config)
-    return found
+    kept = checkpoints.states(run_checkpoints(run))
+    if not kept and not _has_results(run):
+        return Found(run, run, config, NOTHING)
+    if not kept:
+        raise ConfigError(
+            f"--resume {run}: holds no checkpoint (no {runfolder.CHECKPOINTS}/STEP); "
+            f"start again with --config {run / runfolder.CONFIG}"
+        )
+    damaged: dict[Path, str] = {}
+    for path in reversed(kept):
+        try:
+            info = read_info(path)
+        except manifest.Damaged as error:
+            damaged[path] = str(error)
+            continue
+        found = Found(run, path, config, info, damaged)
+        check_same(path, configs.from_dict(info["config"]), config)
+        return found
+    path, why = next(iter(damaged.items()))
+    raise ConfigError(
+        f"{path}: the checkpoint is damaged ({why}) and there is no other; "
+        f"start again with --config {run / runfolder.CONFIG}"
+    )
+
+
+def read_info(path: Path) -> dict[str, Any]:
+    """Reads what a checkpoint says of itself, once its files are known to be those that were written.
+
+    Raises:
+      ConfigError: when another version wrote it.
+      Damaged: when it is not what was written, or does not say what it must.
+    """
+    old = checkpoints.is_old(path)
+    if not old:
+        manifest.verify(path, checkpoints.PARTS)
+    name = checkpoints.OLD_INFO if old else f"{checkpoints.INFO}/metadata"
+    wanted = checkpoints.OLD_FORMAT if old else checkpoints.FORMAT
+    try:
+        info = json.loads(runfolder.read_text(path / name))
+        if (number := info["format"]) != wanted:
+            advice = "install a newer one" if number > wanted else "use the one that wrote it"
+            reads = f"curious_jax {curious_jax.__version__} reads {checkpoints.FORMAT}"
+            raise ConfigError(f"{path}: has format {number} and {reads}; {advice}")
+        progress = fit.Progress(**info["progress"])
+        if type(progress.cycles) is not int or progress.cycles < 0:
+            raise TypeError
+        configs.from_dict(info["config"])
+        info["best"] = float(info["best"])
+        for key in ("physics", "key_impl"):
+            info[key] = str(info[key])
+    except ConfigError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise manifest.Damaged(f"{name} is missing or damaged") from None
+    return info
 
 
 def run_checkpoints(run: str | Path) -> Path:
@@ -142,17 +202,13 @@ def run_checkpoints(run: str | Path) -> Path:
 
 
 def _has_results(run: Path) -> bool:
-    """Does the folder hold figures, which beginning anew would cost?"""
+    """Tells whether the folder holds figures that a new start would cost."""
     metrics = run / runfolder.METRICS
     return (run / runfolder.SUMMARY).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
 
 
-def _instead(kept: list[Path]) -> str:
-    return f"; remove it to go on from {kept[-2].name}" if len(kept) > 1 else ""
-
-
 def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
-    """Refuses to go on from a checkpoint of another run.
+    """Refuses to continue from a checkpoint of another run.
 
     Raises:
       ConfigError: naming the first setting that differs and both its values.
@@ -174,7 +230,7 @@ def setting(config: TrainConfig, name: str) -> Any:
 
 
 def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
-    """The config to go on with: the run's, with more episodes when those are given.
+    """The config to continue with: the run's, with more episodes or other devices when those are given.
 
     Args:
       settings: flat, as given on the command line.
@@ -199,13 +255,11 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
 
 
 def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
-    """The moment a checkpoint holds, on the default device, with the types and structure that a run has.
+    """Reads the moment that a checkpoint holds, onto the default device, with the types and structure that a run has.
 
     Raises:
       ConfigError: when it belongs to another run than config's, or its files are damaged.
     """
-    import orbax.checkpoint as ocp
-
     check_same(found.path, configs.from_dict(found.info["config"]), config)
     impl = str(jax.random.key_impl(jax.random.key(0)))
     if found.info["key_impl"] != impl:
@@ -215,16 +269,28 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
         )
     like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": trainer.no_metrics(config)})
     device = devices.everywhere(config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    old = checkpoints.is_old(found.path)  # which kept random keys as their bits
 
     def target(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        x = jax.eval_shape(jax.random.key_data, x) if checkpoints.is_key(x) else x
+        x = jax.eval_shape(jax.random.key_data, x) if old and is_key(x) else x
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device)
 
     try:
-        with ocp.StandardCheckpointer() as checkpointer:
-            tree = checkpointer.restore((found.path / checkpoints.STATE).absolute(), jax.tree.map(target, like))
+        tree = checkpoints.read(found.path / checkpoints.STATE, jax.tree.map(target, like))
     except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
-        instead = _instead(checkpoints.states(found.path.parent))
-        raise ConfigError(f"{found.path}: cannot be read ({checkpoints.reason(error)}){instead}") from None
-    tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if checkpoints.is_key(as_was) else x, tree, like)
-    return fit.Moment(tree["state"], tree["total"], fit.Progress(**found.info["progress"]))
+        raise ConfigError(
+            f"{found.path}: cannot be read ({checkpoints.reason(error)}); remove it to continue from one before it, "
+            f"or start again with --config {found.run / runfolder.CONFIG}"
+        ) from None
+    if old:
+        tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)
+    progress, state = fit.Progress(**found.info["progress"]), tree["state"]
+    steps = progress.cycles * config.schedule.num_envs * env.episode_length
+    if np.any(np.asarray(state.cycle) != progress.cycles) or steps != checkpoints.step(found.path):
+        raise ConfigError(f"{found.path}: its name, its state and its {checkpoints.INFO} contradict one another")
+    return fit.Moment(state, tree["total"], progress)
+
+
+def is_key(x: Any) -> bool:
+    """Tells whether a leaf is a typed random key."""
+    return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from curious_jax.learner import trainer
-from curious_jax.run.trained import Loaded
+from curious_jax.run.policies import Loaded
 from curious_jax.types import FLAT
 
 

@@ -1,5 +1,6 @@
 """What happens on the way of a run: sinks, policy exports, checkpoints, and signals that ask it to stop."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,9 +43,9 @@ class Recorder:
             *optional,
             self.view,
         ]
-        self._config, self._checkpoints = config, folder.path / runfolder.CHECKPOINTS
+        self._config, self._folder = config, folder
         self._signals = interruption.Interruption(self.view.note)
-        self._saver = checkpoints.Saver(self._checkpoints, config, env, self.view.note)
+        self._saver = checkpoints.Saver(folder, config, env, self.view.note)
         self._best = best
         self.problem: str | None = None  # why the last checkpoint is not there
 
@@ -54,10 +55,13 @@ class Recorder:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._saver.close()
-        for sink in reversed(self._sinks):
-            sink.close()
-        self._signals.__exit__(*error)
+        with contextlib.ExitStack() as stack:  # each of them, whatever the others raise
+            if error[0] is not None:  # which says more than what follows from it
+                stack.enter_context(contextlib.suppress(OSError))
+            stack.callback(self._signals.__exit__, *error)
+            for sink in self._sinks:
+                stack.callback(sink.close)
+            stack.callback(self._saver.close)
 
     def evaluated(self, report: fit.Report) -> None:
         """fit's callback: records one evaluation."""
@@ -69,11 +73,12 @@ class Recorder:
         mean = sum(success) / len(success)
         names = (policies.LAST, policies.BEST) if mean >= self._best else (policies.LAST,)
         self._best = max(self._best, mean)
-        self._export(report.state, names, int(report.metrics[0]["episodes"]), runfolder.plain(success))
+        self._save_policy(report.state, names, int(report.metrics[0]["episodes"]), runfolder.plain(success))
 
     def between(self, moment: fit.Moment, status: str) -> bool:
         """fit's other callback: saves when it is time, at the end and on a signal; True ends the run."""
         self.view.cycle(moment.progress.cycles * self._config.schedule.num_envs)
+        self._folder.check_there()
         stop = self._signals.requested
         try:
             if status == "diverged":
@@ -87,22 +92,19 @@ class Recorder:
         except checkpoints.SaveError as error:
             self.problem = str(error)
         except Exception as error:  # no memory for the copy, no room for the dump
-            self.problem = f"{self._checkpoints}: the state could not be saved ({checkpoints.reason(error)})"
+            self.problem = f"{self._folder.path}: the state could not be saved ({checkpoints.reason(error)})"
         if stop and status == "running":  # there was no evaluation
             episodes = moment.progress.cycles * self._config.schedule.num_envs
-            self._export(moment.state, (policies.LAST,), episodes, None)
+            self._save_policy(moment.state, (policies.LAST,), episodes, None)
         return stop
 
-    def _export(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
-        info = {"episodes": episodes, "mean_success": success}
+    def _save_policy(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
+        info, folder = {"episodes": episodes, "mean_success": success}, self._folder.path / runfolder.POLICIES
         try:
-            self._checkpoints.mkdir(exist_ok=True)
-            checkpoints.check_room(self._checkpoints, trainer.policy(state))
-            with checkpoints.quiet():
-                for name in names:
-                    policies.save(self._checkpoints / name, trainer.policy(state), self._config, info)
-        except Exception as error:  # a full disk, in orbax's many words: the run is worth more
-            self.view.note(f"{self._checkpoints}: the policy could not be written ({checkpoints.reason(error)})")
+            for name in names:
+                policies.save(folder / name, trainer.policy(state), self._config, info)
+        except OSError as error:  # a full disk: the run is worth more
+            self.view.note(f"{folder}: the policy could not be written ({error.strerror})")
 
     def exit_status(self, status: str) -> int:
         """The program's exit status for a run's status."""

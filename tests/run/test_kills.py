@@ -69,7 +69,7 @@ def test_a_killed_run_goes_on_to_the_same_end(undisturbed, small, tmp_path, atte
         wait_until(process, lambda: saver.states(checkpoints))
         time.sleep(random.uniform(0, 0.8 * seconds))
         if attempt % 2:  # inside a save
-            wait_until(process, lambda: list(checkpoints.glob(".state-*.new")))
+            wait_until(process, lambda: list(checkpoints.glob("*.orbax-checkpoint-tmp")))
     process.send_signal(number)
     status = process.wait(DEADLINE)
     # -number: SIGKILL, or a signal that came while the program still read its settings, or after the run had ended.

@@ -17,11 +17,10 @@ from helpers.runs import assert_same_run, saved, without_timings
 
 from curious_jax import config as configs
 from curious_jax import fit, train
-from curious_jax.cli import parser as options
-from curious_jax.cli import program
+from curious_jax.cli import parser, program
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
-from curious_jax.run import checkpoints, resume
+from curious_jax.run import checkpoints, manifest, resume
 from curious_jax.run import folder as runfolder
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ def run(finished_run, tmp_path):
 @pytest.fixture
 def setting(finished_run):
     """(config, env) of the finished run, with epochs of 4 cycles and 8 cycles in all."""
-    config = configs.make_config(**options.read_config(finished_run / "config.json"))
+    config = configs.make_config(**parser.read_config(finished_run / "config.json"))
     schedule = dataclasses.replace(config.schedule, evaluation_interval=16, episodes=32)
     config = dataclasses.replace(config, schedule=schedule)
     return config, program.make_env(config)
@@ -46,12 +45,12 @@ def test_two_epochs_and_two_more_in_a_new_process_are_four_epochs(small, run, tm
     assert train.main([*small, "--distractors", "1", "--episodes", "32", "--out", str(tmp_path / "a")]) == 0
     with open(run / "metrics.jsonl", "a") as file:  # what an interrupted run may have left behind its checkpoint
         file.write(json.dumps({"episodes": 24, "eval/success": 9}) + '\n{"episodes": 3')
-    (run / "checkpoints" / ".state-999.new").mkdir()
+    (run / "checkpoints" / "999.orbax-checkpoint-tmp").mkdir()
     command = [sys.executable, "-m", "curious_jax.train", "--resume", str(run), "--episodes", "32"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "a", run)
-    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["state-640"]
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["640"]
     assert not list(run.rglob(".*"))
     summaries = [json.loads((folder / "summary.json").read_text()) for folder in (tmp_path / "a", run)]
     for key in ("status", "mean_success", "success", "episodes", "env_steps", "updates"):
@@ -73,7 +72,8 @@ def test_an_interruption_within_an_epoch_changes_nothing(setting, tmp_path, monk
     config, env = setting
     state, whole = fit.fit(config, env)
     monkeypatch.setattr(fit, "SLICE_S", 0.0)  # a cycle at a time
-    kept = checkpoints.Saver(tmp_path / "run" / "checkpoints", config, env, print)
+    folder = runfolder.claim(config, str(tmp_path / "run"))
+    kept = checkpoints.Saver(folder, config, env, print)
 
     def stop_within_the_epoch(moment, status):
         if moment.progress.cycles == 3:
@@ -82,8 +82,7 @@ def test_an_interruption_within_an_epoch_changes_nothing(setting, tmp_path, monk
 
     _, first = fit.fit(config, env, between=stop_within_the_epoch)
     assert (first.status, first.cycles, first.rows) == ("interrupted", 3, [])
-    runfolder.claim(config, str(tmp_path / "run2"))
-    shutil.copy(tmp_path / "run2" / "config.json", tmp_path / "run")
+    kept.close()
     _, moment = saved(tmp_path / "run")
     assert float(moment.total.critic_loss) > 0 and moment.progress.train_s > 0
     again, second = fit.fit(config, env, start=moment)
@@ -111,10 +110,15 @@ def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     found, moment = saved(run)
     state = moment.state.replace(cycle=jnp.int32(cycles))
     progress = dataclasses.asdict(moment.progress) | {"cycles": cycles}
-    tree = checkpoints.to_host({"state": state, "total": trainer.no_metrics(found.config)})
-    checkpoints.write(run / "checkpoints" / "state-2147483000", tree, found.info | {"progress": progress})
+    runfolder.remove(found.path)
+    folder = runfolder.reopen(run)
+    folder.go_on(found.config, 0)
+    saver = checkpoints.Saver(folder, found.config, program.make_env(found.config), print)
+    saver.finish(fit.Moment(state, trainer.no_metrics(found.config), fit.Progress(**progress)), 0.0)
+    saver.close()
+    folder.close()
     assert train.main(["--resume", str(run), "--episodes", str(10 * cycles + 40)]) == 0
-    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["state-2147483800"]
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["2147483800"]
     row = runfolder.read_rows(run)[-1]
     assert (row["env_steps"], row["episodes"]) == (2_147_483_800, 107_374_190)
     assert json.loads((run / "summary.json").read_text())["env_steps"] == 2_147_483_800
@@ -178,7 +182,7 @@ def test_folders_without_a_checkpoint_are_refused(refuse, run, tmp_path):
     assert "no such folder" in refuse(train, *refused(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     assert "is not the folder of a run" in refuse(train, *refused(tmp_path / "empty"))
-    checkpoints._remove(run / "checkpoints" / "state-320")
+    runfolder.remove(run / "checkpoints" / "320")
     line = refuse(train, *refused(run))
     assert "holds no checkpoint" in line and f"--config {run / 'config.json'}" in line
 
@@ -187,10 +191,18 @@ def edit(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def edit_info(run, change, step="320"):
+    """Changes what the checkpoint says of itself, and its checksum with it."""
+    checkpoint = run / "checkpoints" / step
+    path = checkpoint / "info" / "metadata"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    manifest.seal(checkpoint, checkpoints.PARTS)
+
+
 def test_newer_formats_are_refused(refuse, run):
-    edit(run / "checkpoints" / "state-320" / "run.json", format=2)
+    edit_info(run, lambda info: info | {"format": 3})
     line = refuse(train, *refused(run))
-    assert "has format 2" in line and "reads 1; install a newer one" in line
+    assert "has format 3" in line and "reads 2; install a newer one" in line
 
 
 @pytest.mark.parametrize("changes, both", [
@@ -201,19 +213,125 @@ def test_newer_formats_are_refused(refuse, run):
 def test_a_checkpoint_of_another_run_is_refused_naming_both(refuse, run, changes, both):
     edit(run / "config.json", **changes)
     line = refuse(train, *refused(run))
-    assert all(part in line for part in both) and "state-320" in line
+    assert all(part in line for part in both) and "320" in line
 
 
-def test_damaged_checkpoints_are_refused_and_the_one_before_is_named(refuse, run):
-    last = run / "checkpoints" / "state-320"
-    for file in (last / "state").rglob("*"):
+def second_checkpoint(run):
+    """Trains on to 24 episodes and puts the checkpoint of 16 episodes back beside the new one."""
+    first = shutil.copytree(run / "checkpoints" / "320", run.parent / "320")
+    assert train.main(["--resume", str(run), "--episodes", "24"]) == 0
+    shutil.copytree(first, run / "checkpoints" / "320")
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_line(refuse, run):
+    array = max((run / "checkpoints" / "320" / "state").rglob("*"), key=lambda p: p.stat().st_size)
+    flip(array, 100)
+    line = refuse(train, *refused(run))
+    assert "320: the checkpoint is damaged (state/" in line and "is not what was written" in line
+    assert line.endswith(f"start again with --config {run / 'config.json'}")
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(run, capsys):
+    second_checkpoint(run)
+    (run / "checkpoints" / "480" / "manifest.json").unlink()
+    capsys.readouterr()
+    assert train.main(["--resume", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "from checkpoint 320" in out and "checkpoint 480 is damaged (manifest.json" in out
+    assert [row["episodes"] for row in runfolder.read_rows(run)] == [8, 16, 24]
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["480"]
+    assert saved(run)[0].episodes == 24
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda info: info | {"progress": info["progress"] | {"cycles": 2}},
+        lambda info: info | {"progress": info["progress"] | {"cycles": "x"}},
+        lambda info: info | {"progress": None},
+        lambda info: {k: v for k, v in info.items() if k != "best"},
+        lambda info: {k: v for k, v in info.items() if k != "physics"},
+        lambda info: [],
+    ],
+)
+def test_a_checkpoint_that_contradicts_itself_is_refused(refuse, run, change):
+    edit_info(run, change)
+    line = refuse(train, *refused(run))
+    assert "320" in line and ("contradict" in line or "is damaged" in line)
+
+
+# What an earlier version left.
+
+
+@pytest.fixture
+def old_run(run):
+    """The finished run as an earlier version wrote it."""
+    import orbax.checkpoint as ocp
+
+    found, moment = saved(run)
+    tree = {"state": moment.state, "total": moment.total}
+    tree = jax.tree.map(lambda x: np.asarray(jax.random.key_data(x) if resume.is_key(x) else x), tree)
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(run / "checkpoints" / "state-320" / "state", tree)
+    info = {k: v for k, v in found.info.items() if k != "metrics"} | {"format": 1}
+    (run / "checkpoints" / "state-320" / "run.json").write_text(json.dumps(info))
+    shutil.rmtree(found.path)
+    shutil.rmtree(run / "policies")
+    return run
+
+
+def test_an_old_run_continues(old_run, finished_run, capsys):
+    assert_same(saved(old_run)[1].state, saved(finished_run)[1].state)
+    assert train.main(["--resume", str(old_run), "--episodes", "24"]) == 0
+    assert [p.name for p in checkpoints.states(old_run / "checkpoints")] == ["480"]
+    assert [row["episodes"] for row in runfolder.read_rows(old_run)] == [8, 16, 24]
+
+
+def test_a_damaged_old_checkpoint_is_refused(refuse, old_run):
+    for file in (old_run / "checkpoints" / "state-320" / "state").rglob("*"):
         if file.is_file():
             file.write_bytes(b"")
-    assert "cannot be read" in refuse(train, *refused(run))
-    shutil.copytree(last, run / "checkpoints" / "state-160")
-    assert refuse(train, *refused(run)).endswith("remove it to go on from state-160")
-    (last / "run.json").write_text("{")
-    assert "run.json is missing or damaged" in refuse(train, *refused(run))
+    assert "cannot be read" in refuse(train, *refused(old_run))
+    (old_run / "checkpoints" / "state-320" / "run.json").write_text("{")
+    assert "run.json is missing or damaged" in refuse(train, *refused(old_run))
+
+
+# metrics.jsonl.
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: flip(path, 30),
+        lambda path: path.write_text(path.read_text().split("\n")[1] + "\n"),
+        lambda path: path.write_text(path.read_text().split("\n")[0] + "\n"),
+        lambda path: path.write_bytes(path.read_bytes()[:-5]),
+        lambda path: path.write_text("\n" + path.read_text()),
+        lambda path: path.write_bytes(b"\0" * 50),
+        lambda path: path.write_bytes(b"\xff" + path.read_bytes()),
+    ],
+    ids=["bit", "first row lost", "last row lost", "cut", "blank line", "zeros", "not UTF-8"],
+)
+def test_damaged_rows_before_the_checkpoint_are_refused(refuse, run, damage):
+    damage(run / "metrics.jsonl")
+    before = (run / "metrics.jsonl").read_bytes()
+    line = refuse(train, *refused(run))
+    assert "metrics.jsonl: rows before the checkpoint are damaged or missing" in line
+    assert (run / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_lost_metrics_file_is_reported(run, capsys):
+    (run / "metrics.jsonl").unlink()
+    assert train.main(["--resume", str(run), "--episodes", "24"]) == 0
+    assert "metrics.jsonl was empty: the rows up to 16 episodes are lost" in capsys.readouterr().out
+    assert [row["episodes"] for row in runfolder.read_rows(run)] == [24]
+    assert train.main(["--resume", str(run), "--episodes", "32"]) == 0
 
 
 def test_a_run_that_is_under_way_is_refused(refuse, run):
@@ -241,16 +359,17 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monk
 
     load = resume.load
     monkeypatch.setattr(resume, "load", load_with_a_nan)
-    exported = (run / "checkpoints" / "last" / "export.json").read_text()
+    exported = (run / "policies" / "last" / "policy.json").read_text()
     assert train.main(["--resume", str(run), "--episodes", "32"]) == 3
     assert json.loads((run / "summary.json").read_text())["status"] == "diverged"
-    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["state-320"]
-    assert (run / "checkpoints" / "last" / "export.json").read_text() == exported
-    report = json.loads((run / "checkpoints" / "diverged" / "run.json").read_text())["diverged"]
+    assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["320"]
+    assert (run / "policies" / "last" / "policy.json").read_text() == exported
+    (dumped,) = (run / "checkpoints" / "diverged").iterdir()
+    report = json.loads((dumped / "info" / "metadata").read_text())["diverged"]
     assert any("critic" in name for name in report["not_finite"])
-    assert report["last_good"] == "state-320" and report["reproduce"].endswith(f"--resume {run}")
+    assert report["last_good"] == "320" and report["reproduce"].endswith(f"--resume {run}")
     good = resume.find(run)
-    dump = dataclasses.replace(good, path=run / "checkpoints" / "diverged")
+    dump = dataclasses.replace(good, path=dumped, info=resume.read_info(dumped))
     broken = load(dump, dump.config, program.make_env(dump.config))
     assert not trainer.finite(broken.state, broken.total) and int(broken.state.cycle) > 4
 

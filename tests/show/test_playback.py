@@ -10,14 +10,14 @@ import pytest
 from curious_jax import config as configs
 from curious_jax import evaluation
 from curious_jax.learner import trainer
-from curious_jax.run import policies, trained
+from curious_jax.run import policies
 from curious_jax.show import playback
 from curious_jax.types import FLAT
 
 
 @pytest.fixture(scope="module")
 def loaded(finished_run):
-    return trained.load(policies.find(finished_run))
+    return policies.load(finished_run)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_flat_goal_of_her_asks_for_every_module(loaded):
 
 def test_one_of_several_seeds(two_seed_run):
     export = policies.find(two_seed_run)
-    first, second = (trained.load(export, index) for index in (0, 1))
+    first, second = (policies.load(export, seed_index=index) for index in (0, 1))
     assert (first.config.seed, second.config.seed, second.config.num_seeds) == (5, 6, 1)
     leaves = zip(jax.tree.leaves(first.policy.actor), jax.tree.leaves(second.policy.actor))
     assert any(not np.array_equal(a, b) for a, b in leaves)

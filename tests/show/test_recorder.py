@@ -54,7 +54,7 @@ def test_a_diverged_policy_is_not_exported(recording):
 def test_exports_are_small(recording):
     evaluated, run = recording
     evaluated(10, 0.5)
-    assert sum(p.stat().st_size for p in (run / "checkpoints" / "last").rglob("*") if p.is_file()) < 2**21
+    assert sum(p.stat().st_size for p in (run / "policies" / "last").rglob("*") if p.is_file()) < 2**21
 
 
 def test_titles_name_the_run():

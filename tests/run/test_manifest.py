@@ -28,6 +28,19 @@ def damaged(path):
     return False
 
 
+def damage(path, kind, whole, original):
+    """Puts something else in place of a file that is gone."""
+    {
+        "lost": lambda: None,
+        "empty": lambda: path.write_bytes(b""),
+        "half": lambda: path.write_bytes(whole[: len(whole) // 2]),
+        "longer": lambda: path.write_bytes(whole + b"x"),
+        "link": lambda: path.symlink_to(original),
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+    }[kind]()
+
+
 def test_every_changed_bit_is_noticed(written):
     """Orbax's own two files beside the parts are not read, and white space in the manifest means nothing."""
     random = np.random.default_rng(0)
@@ -51,15 +64,7 @@ def test_every_damaged_file_is_noticed(written, tmp_path, kind):
     for name in [*names, manifest.MANIFEST]:
         path, whole = copy / name, (copy / name).read_bytes()
         path.unlink()
-        {
-            "lost": lambda: None,
-            "empty": lambda: path.write_bytes(b""),
-            "half": lambda: path.write_bytes(whole[: len(whole) // 2]),
-            "longer": lambda: path.write_bytes(whole + b"x"),
-            "link": lambda: path.symlink_to(written / name),
-            "pipe": lambda: os.mkfifo(path),
-            "folder": path.mkdir,
-        }[kind]()
+        damage(path, kind, whole, written / name)
         assert damaged(copy), name
         path.rmdir() if kind == "folder" else path.unlink(missing_ok=True)
         path.write_bytes(whole)

@@ -46,7 +46,7 @@ def evaluation_key(seed: int, episodes: int, stream: int = EVALUATION_STREAM) ->
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), episodes % 2**32)
 
 
-def achievable(env: Any) -> np.ndarray:
+def achievable(env: Env) -> np.ndarray:
     """Indices of the achievable modules, int32."""
     return np.flatnonzero(env.modules.achievable).astype(np.int32)
 

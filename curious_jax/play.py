@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.run import files, trained
 from curious_jax.show.stats import printable
+
+if TYPE_CHECKING:
+    from curious_jax.types import Env
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
 
@@ -125,7 +128,7 @@ def _verdict(names: tuple[str, ...], recording: Any) -> str:
     return "solved at the last step: " + ", ".join(parts)
 
 
-def _show(env: Any, recording: Any, looks: str) -> None:
+def _show(env: "Env", recording: Any, looks: str) -> None:
     """Plays the recording in MuJoCo's viewer until its window is closed."""
     from curious_jax.show import video
     from envs.pictures import protocol, viewer
@@ -143,7 +146,7 @@ def _show(env: Any, recording: Any, looks: str) -> None:
         raise ConfigError(environment.name_option(error)) from None
 
 
-def _write(path: Any, env: Any, recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:
+def _write(path: Any, env: "Env", recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:
     """Draws the recording into a video file and shows how far it is."""
     from rich.console import Console
     from rich.progress import track

@@ -14,7 +14,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import curious_jax
 from curious_jax import config as configs
@@ -23,6 +23,9 @@ from curious_jax.cli import program, start
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
+
+if TYPE_CHECKING:
+    from curious_jax.types import Env
 
 Row = dict[str, Any]
 
@@ -92,7 +95,7 @@ def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
     return _run(config, env, folder, recorder, moment)
 
 
-def _run(config: TrainConfig, env: Any, folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
+def _run(config: TrainConfig, env: "Env", folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
     """Trains, from the beginning or a checkpoint's moment, and says how it went."""
     from curious_jax.fit import fit
     from curious_jax.show import curves
@@ -123,7 +126,7 @@ def _success_line(history: Any) -> str:
     return f"mean success {np.mean(history.mean_success):.3f} ({per_module})"
 
 
-def summary(config: TrainConfig, env: Any, history: Any) -> dict[str, Any]:
+def summary(config: TrainConfig, env: "Env", history: Any) -> dict[str, Any]:
     """summary.json: how the run ended, with success figures as lists when there are several seeds."""
     import jax
 

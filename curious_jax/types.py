@@ -45,12 +45,20 @@ class Transition:
 class ModuleTable(Protocol):
     """The modules of a run: goal spaces G_i, outcomes and rewards R_i. Methods take one element; vmap them."""
 
-    names: tuple[str, ...]
-    achievable: tuple[bool, ...]  # False for distractors; evaluation leaves those out
-    goal_size: int  # G
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
     @property
-    def num_modules(self) -> int: ...
+    def achievable(self) -> tuple[bool, ...]: ...  # False for distractors; evaluation leaves those out
+
+    @property
+    def num_modules(self) -> int: ...  # M
+
+    @property
+    def goal_size(self) -> int: ...  # G
+
+    @property
+    def slots(self) -> tuple[slice, ...]: ...  # each module's slots in the goal vector
 
     @property
     def slot_module(self) -> Any: ...  # [G] int32, the module that owns each slot
@@ -87,7 +95,8 @@ class ModuleTable(Protocol):
 class Layout(Protocol):
     """Where the cubes stand in the observation; k counts from 1."""
 
-    num_cubes: int
+    @property
+    def num_cubes(self) -> int: ...
 
     def cube_position(self, k: int) -> slice: ...
 
@@ -97,26 +106,53 @@ class Layout(Protocol):
 class EnvState(Protocol):
     """What the learner reads of an environment's state."""
 
-    obs: jax.Array  # [O]
-    overflow: jax.Array  # [] bool: a physics buffer ran out, the result cannot be trusted
+    @property
+    def obs(self) -> jax.Array: ...  # [O]
+
+    @property
+    def overflow(self) -> jax.Array: ...  # [] bool: a physics buffer ran out, the result cannot be trusted
 
 
 class Env(Protocol):
     """One environment of fixed episode length; vmap reset and step over any leading axes."""
 
-    modules: ModuleTable
-    layout: Layout
-    obs_size: int
-    action_size: int
-    episode_length: int
-    obs_bound: float  # |obs| beyond this has left the workspace
+    @property
+    def modules(self) -> ModuleTable: ...
 
-    def reset(self, key: jax.Array) -> Any: ...
+    @property
+    def layout(self) -> Layout: ...
 
-    def step(self, state: Any, action: jax.Array) -> Any: ...
+    @property
+    def obs_size(self) -> int: ...  # O
+
+    @property
+    def action_size(self) -> int: ...  # A
+
+    @property
+    def episode_length(self) -> int: ...  # T
+
+    @property
+    def obs_bound(self) -> float: ...  # |obs| beyond this has left the workspace
+
+    @property
+    def physics_name(self) -> str: ...  # c, jax or warp; none where there is no choice
+
+    @property
+    def physics_steps_per_step(self) -> int: ...
+
+    @property
+    def physics_bytes_per_world(self) -> int: ...  # about; 0 without buffers
+
+    def reset(self, key: jax.Array) -> EnvState:
+        """Starts an episode, as a function of the key alone."""
+        ...
+
+    def step(self, state: Any, action: jax.Array) -> EnvState:
+        """Makes one control step of a state that reset or step returned."""
+        ...
 
     def with_worlds(self, num_worlds: int) -> "Env":
-        """The same environment with physics buffers for num_worlds worlds in all."""
+        """The same environment with physics for num_worlds worlds, all vmapped axes together; call it before step."""
         ...
 
 

@@ -6,14 +6,17 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import curious_jax
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 
+if TYPE_CHECKING:
+    from curious_jax.types import Env
 
-def make_env(config: TrainConfig) -> Any:
+
+def make_env(config: TrainConfig) -> "Env":
     """The environment that a config names.
 
     Raises:

@@ -32,7 +32,7 @@ def offset(config: PerturbationConfig, env: Env, episodes: Any) -> jax.Array | N
     return jnp.zeros(env.obs_size).at[jnp.array([place.start for place in places])].set(shift)
 
 
-def check(config: PerturbationConfig, env: Any) -> None:
+def check(config: PerturbationConfig, env: Env) -> None:
     """Refuses a cube that the scene does not have.
 
     Raises:

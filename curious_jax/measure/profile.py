@@ -16,6 +16,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.learner import curriculum, hindsight, normalizer, replay, rollout, trainer
 from curious_jax.measure import timing
 from curious_jax.run import folder as runfolder
+from curious_jax.types import Env
 
 TRACE, TABLE = "trace", "profile"  # in the profile's folder: a folder, and .json and .md
 
@@ -29,7 +30,7 @@ class Stage:
     seconds: float  # per cycle
 
 
-def profile(config: TrainConfig, env: Any, seconds: float, folder: Path) -> dict[str, Any]:
+def profile(config: TrainConfig, env: Env, seconds: float, folder: Path) -> dict[str, Any]:
     """Measures every stage of a cycle of one seed and writes trace, JSON and Markdown into the folder.
 
     Args:
@@ -61,7 +62,7 @@ def profile(config: TrainConfig, env: Any, seconds: float, folder: Path) -> dict
     return result
 
 
-def measure(config: TrainConfig, env: Any, seconds: float) -> tuple[list[Stage], float]:
+def measure(config: TrainConfig, env: Env, seconds: float) -> tuple[list[Stage], float]:
     """(stages in the order of the cycle, seconds of a whole cycle); one seed."""
     run = trainer.setup(config, env.with_worlds(config.schedule.num_envs))
     state = jax.jit(lambda: trainer.init_one(run, jnp.int32(config.seed)))()
@@ -183,7 +184,7 @@ def _time(function: Callable[..., Any], seconds: float, *arguments: Any) -> floa
     return timing.repeat(lambda: program(*arguments), seconds)
 
 
-def trace(config: TrainConfig, env: Any, folder: Path) -> None:
+def trace(config: TrainConfig, env: Env, folder: Path) -> None:
     """JAX's trace of one cycle, for TensorBoard's profile plugin or Perfetto."""
     run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
     state, total = trainer.init(config, env), trainer.no_metrics(config)
@@ -193,7 +194,7 @@ def trace(config: TrainConfig, env: Any, folder: Path) -> None:
         jax.block_until_ready(epoch(state, total, jnp.int32(1)))
 
 
-def update_flop(config: TrainConfig, env: Any) -> float:
+def update_flop(config: TrainConfig, env: Env) -> float:
     """Multiplications and additions in the matrix products of one DDPG update.
 
     Critic: the passes of both targets, the critic's, and twice that for its gradient, the input's own left out.

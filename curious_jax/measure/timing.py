@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
 from curious_jax.learner import replay, rollout, trainer
+from curious_jax.types import Env
 
 
 def repeat(run: Callable[[], Any], seconds: float) -> float:
@@ -48,7 +49,7 @@ def filled(store: replay.ReplayState) -> replay.ReplayState:
     )
 
 
-def rollout_time(config: TrainConfig, env: Any, num_envs: int, seconds: float) -> tuple[float, float]:
+def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> tuple[float, float]:
     """(seconds per batch of num_envs episodes with a fresh policy and exploration noise, seconds to compile)."""
     run = without_store(trainer.setup(config, env.with_worlds(num_envs)))
     policy = trainer.policy(trainer.init_one(run, jnp.int32(config.seed)))
@@ -64,7 +65,7 @@ def rollout_time(config: TrainConfig, env: Any, num_envs: int, seconds: float) -
     return repeat(lambda: program(policy, jax.random.fold_in(key, next(number))), seconds), compile_s
 
 
-def cycle_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, float]:
+def cycle_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, float]:
     """(seconds per training cycle of all seeds, seconds to compile)."""
     run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
     state = trainer.init(config, env)
@@ -80,7 +81,7 @@ def cycle_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, fl
     return repeat(cycle, seconds), compile_s
 
 
-def update_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, float]:
+def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, float]:
     """(seconds per gradient step, its sampling and substitution included, of one seed; seconds to compile)."""
     run = trainer.setup(config, env)
     state = jax.jit(lambda: trainer.init_one(run, jnp.int32(config.seed)))()
@@ -103,7 +104,7 @@ def update_time(config: TrainConfig, env: Any, seconds: float) -> tuple[float, f
     return repeat(call, seconds) / steps, compile_s
 
 
-def figures(config: TrainConfig, env: Any, num_envs: int, seconds: float) -> dict[str, Any]:
+def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dict[str, Any]:
     """The figures of DESIGN's benchmark object.
 
     Args:

@@ -36,6 +36,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.learner import trainer
 from curious_jax.run import folder as runfolder
 from curious_jax.run import manifest
+from curious_jax.types import Env
 
 FORMAT = 2
 STATE, INFO = "state", "info"
@@ -194,7 +195,7 @@ class Saver:
       note: gets a line when a checkpoint on the way could not be written; the next one is tried as usual.
     """
 
-    def __init__(self, folder: runfolder.RunFolder, config: TrainConfig, env: Any, note: Callable[[str], None]):
+    def __init__(self, folder: runfolder.RunFolder, config: TrainConfig, env: Env, note: Callable[[str], None]):
         self._run, self._config, self._env, self._note = folder, config, env, note
         self._folder, self._settings = folder.path / runfolder.CHECKPOINTS, config.checkpoint
         self._writer = Writer(self._folder)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from curious_jax.config import TrainConfig, fields_by_name, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
+from curious_jax.types import Env
 
 GIB = 2**30
 PROGRAM = GIB // 2  # JAX, compiled programs, Python; measured 0.4 to 0.6 GiB on the CPU
@@ -44,7 +45,7 @@ class Need:
         return sum(dataclasses.astuple(self)) + PROGRAM
 
 
-def need(config: TrainConfig, env: Any) -> Need:
+def need(config: TrainConfig, env: Env) -> Need:
     """Estimates what a run allocates: its state as JAX will make it, and what a cycle needs beside that.
 
     Args:
@@ -139,7 +140,7 @@ def _left_by_limits() -> Iterator[int]:
                 yield limit - used
 
 
-def check(config: TrainConfig, env: Any) -> str:
+def check(config: TrainConfig, env: Env) -> str:
     """Says in one line what the run takes.
 
     Raises:

@@ -61,7 +61,7 @@ class Reopened(NamedTuple):
 
     found: Found
     config: TrainConfig
-    env: Any
+    env: Env
     folder: runfolder.RunFolder
     earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
     moment: fit.Moment | None  # None where the program was killed before its first checkpoint: it starts again

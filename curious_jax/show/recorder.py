@@ -11,6 +11,7 @@ from curious_jax.learner import trainer
 from curious_jax.run import checkpoints, interruption, policies
 from curious_jax.run import folder as runfolder
 from curious_jax.show import sinks, terminal
+from curious_jax.types import Env
 
 
 class Recorder:
@@ -25,7 +26,7 @@ class Recorder:
     def __init__(
         self,
         config: TrainConfig,
-        env: Any,
+        env: Env,
         folder: runfolder.RunFolder,
         earlier: Sequence[sinks.Row] | None = None,
         best: float = -1.0,
@@ -115,7 +116,7 @@ class Recorder:
         return program.DIVERGED if status == "diverged" else program.DONE
 
 
-def title(config: TrainConfig, env: Any) -> str:
+def title(config: TrainConfig, env: Env) -> str:
     """curious on fetch (c): reach, push; seed 0."""
     distractors = f" + {config.distractors} distractors" if config.distractors else ""
     seeds = f"seed {config.seed}" if config.num_seeds == 1 else f"{config.num_seeds} seeds from {config.seed}"

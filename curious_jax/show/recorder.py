@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from curious_jax import fit
 from curious_jax.cli import program
@@ -11,7 +11,9 @@ from curious_jax.learner import trainer
 from curious_jax.run import checkpoints, interruption, policies
 from curious_jax.run import folder as runfolder
 from curious_jax.show import sinks, terminal
-from curious_jax.types import Env
+
+if TYPE_CHECKING:
+    from curious_jax.types import Env
 
 
 class Recorder:
@@ -26,7 +28,7 @@ class Recorder:
     def __init__(
         self,
         config: TrainConfig,
-        env: Env,
+        env: "Env",
         folder: runfolder.RunFolder,
         earlier: Sequence[sinks.Row] | None = None,
         best: float = -1.0,
@@ -116,7 +118,7 @@ class Recorder:
         return program.DIVERGED if status == "diverged" else program.DONE
 
 
-def title(config: TrainConfig, env: Env) -> str:
+def title(config: TrainConfig, env: "Env") -> str:
     """curious on fetch (c): reach, push; seed 0."""
     distractors = f" + {config.distractors} distractors" if config.distractors else ""
     seeds = f"seed {config.seed}" if config.num_seeds == 1 else f"{config.num_seeds} seeds from {config.seed}"

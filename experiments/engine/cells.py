@@ -25,6 +25,7 @@ from experiments.engine.grid import CELLS, Cell, Condition, show
 Row = dict[str, Any]
 CONDITION = "condition.json"
 CHECKED = (runfolder.CONFIG, runfolder.METRICS)  # the files of a cell whose checksums are noted
+MANIFEST = "manifest.json"  # in a checkpoint: the checksums of its files
 NUMBERS = ("episodes", "env_steps", "updates", "wall_s")  # what every row holds
 
 
@@ -164,7 +165,7 @@ def changed(folder: Path, note: dict[str, Any]) -> str:
     noted = note.get("sha256")
     for name, checksum in noted.items() if isinstance(noted, dict) else ():
         if not (folder / name).is_file() or sha256(folder / name) != checksum:
-            return f"{name} is not what it was when the run ended"
+            return f"{name} is not what was written"
     return ""
 
 
@@ -178,6 +179,22 @@ def checkpoints(folder: Path) -> list[Path]:
     """The whole checkpoints of a run."""
     found = (folder / runfolder.CHECKPOINTS).glob("*")
     return [path for path in found if re.fullmatch(r"(state-)?\d+", path.name) and path.is_dir()]
+
+
+def damage(folder: Path) -> str:
+    """Say what is wrong with a run's checkpoints when none of them is what was written; empty when one is.
+
+    Each checkpoint holds the checksums of its files; one named state-N is of a version that noted none, and counts as
+    sound.
+    """
+    problem = ""
+    for path in checkpoints(folder):
+        manifest = read_json(path / MANIFEST)
+        problem = changed(path, manifest) if manifest else f"{MANIFEST} cannot be read"
+        if not problem or path.name.startswith("state-"):
+            return ""
+        problem = f"checkpoint {path.name} is damaged: {problem}"
+    return problem
 
 
 def begun(folder: Path) -> bool:

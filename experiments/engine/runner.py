@@ -193,7 +193,9 @@ def _complete(
             return CellResult(name, False, "interrupted", True, attempts)
         reason = _reason(cells.log_path(folder), status)
         if status == program.BAD_INPUT:
-            return CellResult(name, False, reason, attempts=attempts)
+            if not (problem := cells.damage(folder)):
+                return CellResult(name, False, reason, attempts=attempts)
+            say(f"{name}: {problem}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
         if status not in (program.DONE, program.DIVERGED):
             say(f"{name}: {reason}")
 

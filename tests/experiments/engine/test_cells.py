@@ -90,7 +90,7 @@ def test_one_changed_bit_is_found_by_its_checksum(tmp_path):
     cells.note_end(folder, CellState.DONE)
     assert state(tmp_path) is CellState.DONE
     edit("metrics.jsonl", lambda data: data.replace(b'"eval/success": 0.1', b'"eval/success": 0.3', 1))(folder)
-    assert cells.inspect(CELL, tmp_path).reason == "metrics.jsonl is not what it was when the run ended"
+    assert cells.inspect(CELL, tmp_path).reason == "metrics.jsonl is not what was written"
 
 
 @pytest.mark.parametrize("summary", [None, b"", b"\xff\0", b"null", b"[]", b'{"status": []}', b"{}"], ids=str)

@@ -1,5 +1,6 @@
 """A cell's way to its end, whatever happens to its trainings."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -108,6 +109,23 @@ def test_a_refused_resume_leaves_a_begun_cell_as_it_is(tmp_path, monkeypatch):
     assert (result.done, result.reason) == (False, "exit status 2: error: it went wrong")
     assert trainings.resumed == [True] and contents(CELL.folder(tmp_path)) == before
     assert cells.inspect(CELL, tmp_path).state is CellState.STARTED
+
+
+def test_a_cell_whose_checkpoints_are_all_damaged_is_kept_and_run_again(tmp_path, monkeypatch):
+    folder = make_cell(CELL, tmp_path, status=None, rows=1, states=["200", "400"])
+    for name in ("200", "400"):
+        data = folder / "checkpoints" / name / "data"
+        data.write_text("whole")
+        data.with_name("manifest.json").write_text(json.dumps({"sha256": {"data": cells.sha256(data)}}))
+    (folder / "checkpoints" / "400" / "data").write_text("not so")
+    Trainings(monkeypatch, tmp_path, (nothing, 2))
+    assert not run(tmp_path)[0].done and folder.is_dir()  # the other one is whole
+    (folder / "checkpoints" / "200" / "manifest.json").write_text("")
+    trainings = Trainings(monkeypatch, tmp_path, (nothing, 2), (completes, 0))
+    result, said = run(tmp_path)
+    assert result.done and trainings.resumed == [True, False]
+    assert "is damaged: " in said[1] and "kept as damaged-1-seeds-0-1, and run again" in said[1]
+    assert (folder.with_name("damaged-1-seeds-0-1") / "metrics.jsonl").is_file()
 
 
 def contents(folder):

@@ -80,7 +80,7 @@ class Recorder:
 
     def between(self, moment: fit.Moment, status: str) -> bool:
         """fit's other callback: saves when it is time, at the end and on a signal; True ends the run."""
-        self.view.cycle(moment.progress.cycles * self._config.schedule.num_envs)
+        self.view.cycle(moment.progress.cycles * self._config.schedule.num_envs, moment.progress.train_s)
         self._folder.check_there()
         stop = self._signals.requested
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from rich.bar import Bar
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -69,21 +69,19 @@ class TerminalView:
         limit = "" if target is None else f"; stops at mean success {target:g}"
         self._title, self._left = printable(title) + limit, "ETA" if target is None else "at most"
         self._console = console or Console(highlight=False, markup=False, emoji=False)
-        # The speed is taken between cycles, so neither compilation nor what a resumed run did before counts.
         self._progress = Progress(
             BarColumn(bar_width=None),
             TextColumn("{task.completed:,}/{task.total:,} episodes"),
             TimeElapsedColumn(),
-            TextColumn(self._left),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=self._console,
-            speed_estimate_period=600.0,
             get_time=get_time,
             expand=True,
         )
-        self._progress.add_task("", total=total_episodes, completed=done)
+        self._progress.add_task("", total=total_episodes, completed=done, left="")
         (self._task,) = self._progress.tasks
         self._get_time = get_time
+        self._first: tuple[int, float] | None = None  # episodes and seconds of training after the first cycle
         self._rows: list[Row] = []
         self._notes: list[str] = []
         self._live: Live | None = None
@@ -106,9 +104,19 @@ class TerminalView:
         for line in lines:
             self._print(line)
 
-    def cycle(self, episodes: int) -> None:
-        """Shows how many episodes of each seed are done; call it after every cycle, or every second or so."""
+    def cycle(self, episodes: int, train_s: float) -> None:
+        """Shows how many episodes of each seed are done; call it after every cycle, or every second or so.
+
+        Args:
+          train_s: seconds spent in cycles so far. The remaining time follows from these alone: neither compilation nor
+            what a resumed run did before counts.
+        """
         self._count(episodes)
+        self._first = self._first or (episodes, train_s)
+        new, seconds = episodes - self._first[0], train_s - self._first[1]
+        if new > 0:
+            remaining = timedelta(seconds=round((self._task.total - episodes) * seconds / new))
+            self._progress.update(self._task.id, left=f"{self._left} {remaining}")
         if self._live is None:
             if self._last_line is None or self._get_time() - self._last_line >= LINE_S:
                 self._line(self._done())
@@ -160,8 +168,8 @@ class TerminalView:
 
     def _done(self) -> str:
         """Returns 342/3,800 episodes  0:00:15 (ETA 0:02:10)."""
-        left = self._task.time_remaining
-        remaining = "" if left is None else f" ({self._left} {timedelta(seconds=int(left))})"
+        left = self._task.fields["left"]
+        remaining = f" ({left})" if left else ""
         elapsed = timedelta(seconds=int(self._task.elapsed or 0))
         return f"{int(self._task.completed):,}/{self._task.total:,} episodes  {elapsed}{remaining}"
 

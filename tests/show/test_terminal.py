@@ -39,17 +39,18 @@ def test_the_remaining_time_is_that_of_cycles_alone():
     shown, console, now = view(False, total=1000)
     shown.open()
     now.seconds = 60.0  # compilation
-    shown.cycle(10)
-    now.seconds = 61.0
-    shown.evaluation([row(20)])  # ten episodes a second
-    assert console.file.getvalue().splitlines()[-1].startswith("20/1,000 episodes  0:01:01 (ETA 0:01:38)  success")
+    shown.cycle(10, 1.0)
+    now.seconds = 90.0  # with a checkpoint
+    shown.cycle(20, 2.0)  # ten episodes a second
+    shown.evaluation([row(20)])
+    assert console.file.getvalue().splitlines()[-1].startswith("20/1,000 episodes  0:01:30 (ETA 0:01:38)  success")
 
 
 def test_a_resumed_run_does_not_count_what_was_done_before():
     shown, console, now = view(False, total=1000, done=800)
     shown.open()
     for now.seconds, episodes in ((30.0, 810), (31.0, 820)):
-        shown.cycle(episodes)
+        shown.cycle(episodes, 500.0 + now.seconds)
     shown.evaluation([row(820)])
     assert "820/1,000 episodes  0:00:31 (ETA 0:00:18)" in console.file.getvalue()
 
@@ -72,7 +73,7 @@ def test_a_pipe_gets_a_line_after_the_first_cycle_and_then_now_and_again():
     shown.open()
     for second in range(1, 100):
         now.seconds = float(second)
-        shown.cycle(second)
+        shown.cycle(second, float(second))
     counted = [line.split("/")[0] for line in console.file.getvalue().splitlines()[2:]]
     assert counted == ["1", "31", "61", "91"]
 
@@ -81,7 +82,7 @@ def test_a_run_with_a_target_says_so():
     shown, console, now = view(False, total=1000, target=0.95)
     shown.open()
     for now.seconds, episodes in ((1.0, 10), (40.0, 400)):
-        shown.cycle(episodes)
+        shown.cycle(episodes, now.seconds)
     text = console.file.getvalue()
     assert "a run; stops at mean success 0.95" in text and "400/1,000 episodes  0:00:40 (at most 0:01:00)" in text
 
@@ -89,6 +90,8 @@ def test_a_run_with_a_target_says_so():
 def test_live_picture_on_a_terminal():
     shown, console, _ = view(True)
     shown.open()
+    shown.cycle(10, 1.0)
+    shown.cycle(50, 2.0)
     shown.evaluation([row(50, 0.5, nan_episodes=3)])
     shown.close()
     text = console.file.getvalue()
@@ -101,7 +104,7 @@ def test_the_bar_moves_before_the_first_evaluation():
     shown, console, _ = view(True)
     shown.open()
     assert "compiling" in console.file.getvalue()
-    shown.cycle(7)
+    shown.cycle(7, 1.0)
     shown.close()
     assert "7/100 episodes" in console.file.getvalue()
 
@@ -144,7 +147,7 @@ def test_a_resized_terminal_is_drawn_again_without_the_old_picture(monkeypatch):
     console.width = screen.width = 60
     screen.lines = [part for line in screen.lines for part in (line[:60], line[60:]) if part]  # as terminals wrap
     screen.row = len(screen.lines) - 1
-    shown.cycle(20)
+    shown.cycle(20, 1.0)
     shown.close()
     text = "\n".join(screen.lines)
     assert text.count("a run") == text.count("competence") == text.count("memory: little") == 1

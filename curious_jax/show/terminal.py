@@ -81,6 +81,7 @@ class TerminalView:
         self._progress.add_task("", total=total_episodes, completed=done, left="")
         (self._task,) = self._progress.tasks
         self._get_time = get_time
+        self._total = total_episodes
         self._first: tuple[int, float] | None = None  # episodes and seconds of training after the first cycle
         self._rows: list[Row] = []
         self._notes: list[str] = []
@@ -115,7 +116,7 @@ class TerminalView:
         self._first = self._first or (episodes, train_s)
         new, seconds = episodes - self._first[0], train_s - self._first[1]
         if new > 0:
-            remaining = timedelta(seconds=round((self._task.total - episodes) * seconds / new))
+            remaining = timedelta(seconds=round((self._total - episodes) * seconds / new))
             self._progress.update(self._task.id, left=f"{self._left} {remaining}")
         if self._live is None:
             if self._last_line is None or self._get_time() - self._last_line >= LINE_S:

@@ -34,8 +34,8 @@ from curious_jax import config as configs
 from curious_jax import fit
 from curious_jax.config import TrainConfig
 from curious_jax.learner import trainer
+from curious_jax.run import files, manifest
 from curious_jax.run import folder as runfolder
-from curious_jax.run import manifest
 from curious_jax.types import Env
 
 FORMAT = 2
@@ -128,7 +128,7 @@ class Writer:
         ocp = orbax()
         self.wait()
         self._folder.mkdir(parents=True, exist_ok=True)
-        runfolder.sync(self._folder.parent)
+        files.sync(self._folder.parent)
         check_room(self._folder, tree)
         if self._manager is None:
             options = ocp.CheckpointManagerOptions(
@@ -156,7 +156,7 @@ class Writer:
             return False
         try:
             self._manager.wait_until_finished()
-            runfolder.sync(self._folder)
+            files.sync(self._folder)
             self._step = None
             return True
         except BaseException:
@@ -246,7 +246,7 @@ class Saver:
         self._settle()
         folder = self._folder / DIVERGED
         if folder.exists():
-            runfolder.remove(folder)
+            files.remove(folder)
         kept = states(self._folder)
         run = self._run.path
         again = f"--resume {run}" if kept else f"--config {run / runfolder.CONFIG}"
@@ -299,7 +299,7 @@ class Saver:
 
     def _remove_older(self) -> None:
         for old in states(self._folder)[: -self._settings.keep_checkpoints]:
-            runfolder.remove(old)
+            files.remove(old)
 
     def _failed(self, error: Exception) -> None:
         self._note(f"{self._problem(error)}; the run continues and tries again later")

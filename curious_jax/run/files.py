@@ -1,26 +1,38 @@
-"""Writes files whole or not at all, and opens only regular ones."""
+"""Writes files and folders whole or not at all, lets them last a power cut, and opens only regular files."""
 
 import contextlib
 import errno
+import io
 import itertools
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 _NUMBERS = itertools.count()
 
 
+def sync(path: Path) -> None:
+    """Makes a file's content, or a folder's list of names, last a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yields a neighbour's path, which takes the file's name when it is whole; an error leaves nothing behind."""
+    """Yields a neighbour's path, which takes the file's name once it is on the disk; an error leaves nothing behind."""
     scratch = path.with_name(
         f".{os.getpid()}-{next(_NUMBERS)}.new"
     )  # any name of the file's may be as long as a name can be
     try:
         yield scratch
+        sync(scratch)
         os.replace(scratch, path)
+        sync(path.parent)
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -31,7 +43,7 @@ def write(path: Path, data: bytes) -> None:
         scratch.write_bytes(data)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Opens a file that somebody else may have made: no link, pipe or device.
 
     Raises:
@@ -42,6 +54,36 @@ def open_regular(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return open(descriptor, "rb")
+
+
+def read_text(path: str | Path) -> str:
+    """Reads a regular file of UTF-8 text.
+
+    Raises:
+      OSError, UnicodeDecodeError: when it is none.
+    """
+    with open_regular(path) as file:
+        return file.read().decode()
+
+
+def remove(path: Path) -> None:
+    """Removes a folder; when the program is killed half-way, nothing of it stays under its name."""
+    old = path.with_name(f".{path.name}.new")
+    shutil.rmtree(old, ignore_errors=True)
+    os.rename(path, old)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recover(old: Path) -> None:
+    """Ends the replacement of a folder NAME by a new one, which a kill or an error may have left half-way.
+
+    Args:
+      old: `.NAME.old`, the one that is replaced; it takes its name back where there is no new one.
+    """
+    folder = old.with_name(old.name.removeprefix(".").removesuffix(".old"))
+    if old.exists() and not folder.exists():
+        os.rename(old, folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def place(run: Path, name: str) -> Path:

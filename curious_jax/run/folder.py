@@ -8,14 +8,13 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import io
 import json
 import math
 import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import numpy as np
 from curious_jax import config as configs
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
+from curious_jax.run import files
 
 CONFIG, METRICS, SUMMARY, CURVES = "config.json", "metrics.jsonl", "summary.json", "curves.png"
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
@@ -46,65 +46,11 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no plain data")
 
 
-def sync(path: Path) -> None:
-    """Makes a file's content, or a folder's list of names, last a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Writes a whole file or nothing: yields a neighbour's path, which gets the name once it is on the disk."""
-    path = Path(path)
-    scratch = path.with_name(f".{path.stem[:200]}.{os.getpid()}.new{path.suffix}")
-    try:
-        yield scratch
-        sync(scratch)
-        os.replace(scratch, path)
-        sync(path.parent)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
 def write_json(path: Path, data: Any) -> None:
     """Writes a whole JSON file or nothing."""
     text = json.dumps(plain(data), indent=2, allow_nan=False) + "\n"
-    with atomic_write(path) as scratch:
+    with files.atomic_write(path) as scratch:
         scratch.write_text(text)
-
-
-def open_regular(path: str | Path) -> io.BufferedReader:
-    """Opens a file that another may have made for reading: a link, a pipe or a device is not opened.
-
-    Raises:
-      OSError: saying so, or why the file cannot be read.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return open(descriptor, "rb")
-
-
-def read_text(path: str | Path) -> str:
-    """Reads a regular file of UTF-8 text.
-
-    Raises:
-      OSError, UnicodeDecodeError: when it is none.
-    """
-    with open_regular(path) as file:
-        return file.read().decode()
-
-
-def remove(path: Path) -> None:
-    """Removes a folder; when the program is killed half-way, nothing of it stays under its name."""
-    old = path.with_name(f".{path.name}.new")
-    shutil.rmtree(old, ignore_errors=True)
-    os.rename(path, old)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def check_name(out: str | None) -> None:
@@ -285,7 +231,7 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
     try:
         path = Path(out) if out is not None else _new_folder(config, Path(root))
         path.mkdir(parents=True, exist_ok=True)
-        sync(path.parent)
+        files.sync(path.parent)
         folder = RunFolder(path, os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         raise ConfigError(f"--out {out}: holds another run ({METRICS}); name a new folder") from None
@@ -333,22 +279,10 @@ def check_regular(path: Path) -> None:
                     raise ConfigError(f"{found}: is not a regular file; replace it, or remove it")
 
 
-def recover(old: Path) -> None:
-    """Ends the replacement of a folder NAME by a new one, which a kill or an error may have left half-way.
-
-    Args:
-      old: `.NAME.old`, the one that is replaced; it takes its name back where there is no new one.
-    """
-    folder = old.with_name(old.name.removeprefix(".").removesuffix(".old"))
-    if old.exists() and not folder.exists():
-        os.rename(old, folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def clean(folder: Path) -> None:
     """Removes what a killed program left unfinished in a run's folder."""
     for old in (folder / POLICIES).glob(".*.old"):
-        recover(old)
+        files.recover(old)
     for path in [*folder.glob(SCRATCH), *folder.glob(f"*/{SCRATCH}"), *folder.glob(".*.json.*")]:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -361,7 +295,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     """
     path = Path(path) / METRICS
     try:
-        with open_regular(path) as file:
+        with files.open_regular(path) as file:
             lines = file.read().splitlines(keepends=True)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 
 MANIFEST = "manifest.json"
@@ -31,7 +32,7 @@ def seal(folder: Path, parts: Sequence[str]) -> None:
             os.fsync(file.fileno())
         folders.update(p for p in path.parents if p.is_relative_to(folder))
     for path in sorted(folders, reverse=True):
-        runfolder.sync(path)
+        files.sync(path)
     runfolder.write_json(folder / MANIFEST, {"sha256": digests})
 
 
@@ -42,12 +43,12 @@ def verify(folder: Path, parts: Sequence[str]) -> None:
       Damaged: naming the first file that is missing, too many, or not what was written.
     """
     try:
-        wanted = dict(json.loads(runfolder.read_text(folder / MANIFEST))["sha256"])
+        wanted = dict(json.loads(files.read_text(folder / MANIFEST))["sha256"])
         found = dict(_files(folder, parts))
         for name in sorted({*wanted, *found}):
             if name not in found:
                 raise Damaged(f"{name} is missing")
-            with runfolder.open_regular(found[name]) as file:
+            with files.open_regular(found[name]) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != wanted.get(name):
                     raise Damaged(f"{name} is not what was written")
     except OSError as error:

@@ -25,8 +25,8 @@ from curious_jax.cli import program
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
+from curious_jax.run import files, manifest
 from curious_jax.run import folder as runfolder
-from curious_jax.run import manifest
 from curious_jax.types import Env
 
 FORMAT = 2
@@ -68,7 +68,7 @@ def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, A
     """
     folder = Path(folder).absolute()
     new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    runfolder.recover(old)
+    files.recover(old)
     shutil.rmtree(new, ignore_errors=True)
     about = {"format": FORMAT, "version": curious_jax.__version__, **info, "config": configs.to_dict(config)}
     try:
@@ -80,10 +80,10 @@ def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, A
         if folder.exists():
             os.rename(folder, old)
         os.rename(new, folder)
-        runfolder.sync(folder.parent)
+        files.sync(folder.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-        runfolder.recover(old)
+        files.recover(old)
 
 
 def find(run: str | Path, name: str = LAST) -> SavedPolicy:
@@ -103,7 +103,7 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
         old = not os.path.lexists(folder / INFO) and os.path.lexists(folder / OLD_INFO)
         if not old:
             manifest.verify(folder, PARTS)
-        info = json.loads(runfolder.read_text(folder / (OLD_INFO if old else INFO)))
+        info = json.loads(files.read_text(folder / (OLD_INFO if old else INFO)))
         number, wanted = info["format"], OLD_FORMAT if old else FORMAT
         if number != wanted:
             raise ConfigError(f"{folder}: has format {number}; curious_jax {curious_jax.__version__} reads {FORMAT}")
@@ -164,7 +164,7 @@ def _restore(saved: SavedPolicy, like: Any) -> Any:
     try:
         if saved.info["format"] == OLD_FORMAT:
             return _restore_old(saved.path / OLD_ARRAYS, like)
-        with runfolder.open_regular(saved.path / ARRAYS) as file, np.load(file, allow_pickle=False) as arrays:
+        with files.open_regular(saved.path / ARRAYS) as file, np.load(file, allow_pickle=False) as arrays:
             paths, structure = jax.tree_util.tree_flatten_with_path(like)
             names = [jax.tree_util.keystr(path) for path, _ in paths]
             if sorted(names) != sorted(arrays.files):

@@ -19,7 +19,7 @@ from curious_jax.cli import program
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
-from curious_jax.run import checkpoints, manifest, memory
+from curious_jax.run import checkpoints, files, manifest, memory
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -86,7 +86,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         moment = load(found, config, env) if found.saved else None
         earlier, size = folder.rows(found.episodes, found.info.get("metrics"))
         for path in found.damaged:
-            runfolder.remove(path)
+            files.remove(path)
         checkpoints.clean(run_checkpoints(run))
         folder.go_on(config, size)
     except BaseException as error:
@@ -177,7 +177,7 @@ def read_info(path: Path) -> dict[str, Any]:
     name = checkpoints.OLD_INFO if old else f"{checkpoints.INFO}/metadata"
     wanted = checkpoints.OLD_FORMAT if old else checkpoints.FORMAT
     try:
-        info = json.loads(runfolder.read_text(path / name))
+        info = json.loads(files.read_text(path / name))
         if (number := info["format"]) != wanted:
             advice = "install a newer one" if number > wanted else "use the one that wrote it"
             reads = f"curious_jax {curious_jax.__version__} reads {checkpoints.FORMAT}"

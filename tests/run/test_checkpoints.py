@@ -183,7 +183,7 @@ def assert_on_disk(events, new, final, parts):
         for path in [final / part, *(final / part).rglob("*")]:
             assert str(new / path.relative_to(final)) in synced, path
     assert str(new) in synced
-    assert any(str(new) in name and "manifest" in name for name in synced)
+    assert any(name.startswith(f"{new}/.") for name in synced)  # the manifest, under its scratch name
     assert events[renamed + 1] == ("sync", str(final.parent))
     return events[renamed + 2 :]
 
@@ -301,7 +301,7 @@ def test_policies_and_states_are_written_side_by_side_many_times(tmp_path):
 WRITING = """
 import itertools, sys, numpy as np
 from pathlib import Path
-from curious_jax.run import checkpoints, folder
+from curious_jax.run import checkpoints, files
 writer = checkpoints.Writer(Path(sys.argv[1]))
 for number in itertools.count(1):
     tree = {"x": np.full((1000, 1000), float(number)), "y": [np.full(100, number)] * 20}
@@ -309,7 +309,7 @@ for number in itertools.count(1):
     writer.start(number, tree, {"number": number})
     writer.wait()
     for old in checkpoints.states(Path(sys.argv[1]))[:-1]:
-        folder.remove(old)
+        files.remove(old)
 """
 
 

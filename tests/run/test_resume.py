@@ -20,7 +20,7 @@ from curious_jax import fit, train
 from curious_jax.cli import parser, program
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
-from curious_jax.run import checkpoints, manifest, resume
+from curious_jax.run import checkpoints, files, manifest, resume
 from curious_jax.run import folder as runfolder
 
 ROOT = Path(__file__).parents[2]
@@ -104,20 +104,23 @@ def test_a_checkpoint_holds_the_types_and_structure_of_a_run(run):
 
 def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     """A run of 10 environments and 20 steps is set to 2,147,483,000 steps; an epoch of 4 cycles has 800."""
-    options = ["--num-envs", "10", "--evaluation-interval", "40", "--distractors", "1", "--perturb-at", "107374160"]
+    options = ["--num-envs", "10", "--evaluation-interval", "40", "--distractors", "1"]
     run, cycles = tmp_path / "run", 2_147_483_000 // (10 * 20)
-    assert train.main([*small, *options, "--perturb-cube", "1", "--out", str(run)]) == 0
+    assert train.main([*small, *options, "--out", str(run)]) == 0
     found, moment = saved(run)
     state = moment.state.replace(cycle=jnp.int32(cycles))
     progress = dataclasses.asdict(moment.progress) | {"cycles": cycles}
-    runfolder.remove(found.path)
+    files.remove(found.path)
     folder = runfolder.reopen(run)
-    folder.go_on(found.config, 0)
-    saver = checkpoints.Saver(folder, found.config, program.make_env(found.config), print)
+    schedule = dataclasses.replace(found.config.schedule, episodes=10 * cycles + 40)
+    shifted = dataclasses.replace(found.config.perturbation, perturb_at=107374160, perturb_cube=1)
+    config = dataclasses.replace(found.config, schedule=schedule, perturbation=shifted)
+    folder.go_on(config, 0)
+    saver = checkpoints.Saver(folder, config, program.make_env(config), print)
     saver.finish(fit.Moment(state, trainer.no_metrics(found.config), fit.Progress(**progress)), 0.0)
     saver.close()
     folder.close()
-    assert train.main(["--resume", str(run), "--episodes", str(10 * cycles + 40)]) == 0
+    assert train.main(["--resume", str(run)]) == 0
     assert [p.name for p in checkpoints.states(run / "checkpoints")] == ["2147483800"]
     row = runfolder.read_rows(run)[-1]
     assert (row["env_steps"], row["episodes"]) == (2_147_483_800, 107_374_190)
@@ -182,7 +185,7 @@ def test_folders_without_a_checkpoint_are_refused(refuse, run, tmp_path):
     assert "no such folder" in refuse(train, *refused(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     assert "is not the folder of a run" in refuse(train, *refused(tmp_path / "empty"))
-    runfolder.remove(run / "checkpoints" / "320")
+    files.remove(run / "checkpoints" / "320")
     line = refuse(train, *refused(run))
     assert "holds no checkpoint" in line and f"--config {run / 'config.json'}" in line
 

@@ -43,7 +43,7 @@ def write(path: Path, data: bytes) -> None:
         scratch.write_bytes(data)
 
 
-def open_regular(path: Path) -> io.BufferedReader:
+def open_regular(path: str | Path) -> io.BufferedReader:
     """Opens a file that somebody else may have made: no link, pipe or device.
 
     Raises:

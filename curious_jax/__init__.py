@@ -3,8 +3,8 @@
     import curious_jax
 
     config = curious_jax.make_config(modules=("reach", "push"), target_success=0.9)
-    state, history = curious_jax.fit(config, curious_jax.make(config))
-    curious_jax.save_policy("my-policy", state, history)
+    progress = curious_jax.fit(config, curious_jax.make(config))
+    curious_jax.save_policy("my-policy", progress)
     policy = curious_jax.load_policy("my-policy")
     action = policy.act(obs, "push", goal)
 

@@ -138,6 +138,8 @@ class NetworkConfig(Settings):
 
     hidden_size: int = option(256, "units per hidden layer", "C")
     hidden_layers: int = option(3, "hidden layers of actor and critic", "C")
+    critic_layer_norm: bool = option(False, "layer normalisation before each ReLU of the critic")
+    actor_layer_norm: bool = option(False, "layer normalisation before each ReLU of the actor")
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,8 @@ class HindsightConfig(Settings):
         choices=REPLAYS,
     )
 
+    mirror: bool = option(False, "replace half of the replayed transitions by their mirror images, left for right")
+
     @property
     def probability(self) -> float:
         """Probability of a hindsight goal: 0 without goal replay."""
@@ -204,6 +208,10 @@ class CurriculumConfig(Settings):
     epsilon: float = option(0.4, "share of uniform choice in p_LP", "P", 0, 1)
     # 2l results are held, and progress needs 3 of them.
     window: int = option(300, "self-evaluation results per competence window (l; the paper: 300)", "", 2)
+    window_span: int | None = option(
+        None,
+        "training episodes that a competence window spans, so that l follows the number of modules; none: --window",
+    )
     self_evaluation: float = option(0.1, "probability that an episode is a self-evaluation", "P", 0, 1)
     selection: str = option(
         "lp",
@@ -219,6 +227,9 @@ class ExplorationConfig(Settings):
 
     noise: float = option(0.2, "standard deviation of the Gaussian action noise", "C", 0, 10)
     random_action: float = option(0.3, "probability of a uniform random action, per step", "C", 0, 1)
+    guide: float = option(
+        0.0, "probability per exploring step that a module's guide acts in its place (reach for push, ...)", "", 0, 1
+    )
 
 
 @dataclass(frozen=True)
@@ -418,7 +429,7 @@ ALGORITHM_SETTINGS: dict[str, dict[str, Any]] = {
 }
 # What her and mgme leave no choice of: their architecture says which module is next.
 FIXED_SETTINGS: dict[str, dict[str, Any]] = {
-    "her": {"selection": "uniform", "replay": "own"},
+    "her": {"selection": "uniform", "replay": "own", "guide": 0.0},
     "mgme": {"selection": "uniform", "replay": "uniform", "substitution": "drawn"},
 }
 

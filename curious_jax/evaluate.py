@@ -92,7 +92,7 @@ def measure(
       official: an official environment to judge it in instead, beside its module in ours (judge.compare).
       modules: names of those to evaluate; None for all that can be achieved.
     """
-    from curious_jax.learner import trainer
+    from curious_jax.learner.state import setup
     from curious_jax.measure import official as judge
     from curious_jax.run import policies
     from curious_jax.run.acting import TrainedPolicy
@@ -107,7 +107,7 @@ def measure(
         "trained_seed": config.seed,
     }
     if official is not None:
-        return about | judge.compare(official, trainer.setup(config, env), params, episodes, seed, offset)
+        return about | judge.compare(official, setup(config, env), params, episodes, seed, offset)
     return about | evaluate(TrainedPolicy(config, env, params, export.info["episodes"]), episodes, seed, modules)
 
 

@@ -1,8 +1,6 @@
-"""Evaluation of a frozen policy: no noise, random goals, success per achievable module (SPEC 3).
+"""Evaluates a frozen policy: no noise, random goals, success per achievable module (CURIOUS, "Evaluation").
 
-HER has one goal that asks for every module at once, and so has its evaluation: a module's episodes ask for the flat
-goal and succeed when all modules are solved (CURIOUS: "the agent needs to satisfy the constraints described by all
-the modules at once"; its curve stays at 0). MG-ME acts on a module with that module's expert.
+What an evaluation episode of a module asks for is the algorithm's (learner/algorithms.py): HER's asks for all modules.
 """
 
 import dataclasses
@@ -16,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from curious_jax.config import TrainConfig
-from curious_jax.learner import devices, perturbation, rollout, trainer
-from curious_jax.types import FLAT, Env
+from curious_jax.errors import OverflowedBuffers
+from curious_jax.learner import devices, perturbation, rollout
+from curious_jax.learner.state import PolicyParams, Setup, for_seeds, make_policy, setup
+from curious_jax.types import Env
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`
 EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
@@ -25,7 +25,7 @@ EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never dra
 
 @dataclass(frozen=True)
 class Result:
-    """Counts per achievable module."""
+    """Counts of episodes and successes per module."""
 
     successes: dict[str, int]
     episodes: dict[str, int]
@@ -42,63 +42,72 @@ class Result:
 
 
 def evaluation_key(seed: int, episodes: int, stream: int = EVALUATION_STREAM) -> jax.Array:
-    """The key of the evaluation after so many training episodes: a function of (seed, episodes) alone."""
+    """Makes the key of an evaluation after `episodes` training episodes: a function of (seed, episodes) alone."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), episodes % 2**32)
 
 
 def achievable(env: Env) -> np.ndarray:
-    """Indices of the achievable modules, int32."""
+    """Lists the indices of the achievable modules, int32."""
     return np.flatnonzero(env.modules.achievable).astype(np.int32)
 
 
+def check_overflow(overflow: Any) -> None:
+    """Stops a run whose episodes overflowed (any shape; on the host).
+
+    Raises:
+      OverflowedBuffers: saying what to change.
+    """
+    if np.any(np.asarray(overflow)):
+        raise OverflowedBuffers(
+            "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or njmax in "
+            "envs/physics/warp.py (buffer_sizes)"
+        )
+
+
 def batch_success(
-    run: trainer.Setup, policy: trainer.Policy, key: jax.Array, module: jax.Array, offset: jax.Array | None = None
+    run: Setup, params: PolicyParams, key: jax.Array, module: jax.Array, offset: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """One evaluation episode per entry of module [W] -> (success [W], overflow []). An invalid one is a failure."""
-    if run.config.algorithm == "her":
-        module = jnp.full_like(module, FLAT)
     exploring = jnp.zeros(module.shape, bool)
-    acting = trainer.acting(run, policy)
-    episode, overflow = rollout.collect(acting, run.env, run.config.exploration, key, module, exploring, offset)
+    policy, module = make_policy(run, params), run.algorithm.test(module)
+    episode, overflow = rollout.collect(policy, run.env, run.config.exploration, key, module, exploring, offset)
     return episode.success, overflow
 
 
 Evaluator = Callable[..., list[Result]]
 
 
-def make_evaluator(run: trainer.Setup, worlds: int) -> Evaluator:
+def make_evaluator(run: Setup, worlds: int, ids: np.ndarray | None = None) -> Evaluator:
     """Compiles evaluation in batches of `worlds` episodes.
 
+    Args:
+      ids: the modules to evaluate, int32; None for the achievable ones.
     Returns:
-      (policy, keys, episodes, offset) -> one Result per seed, where policy and keys have a leading axis S when
-      the run has several seeds, at least `episodes` episodes are spread evenly over the achievable modules, and
+      (params, keys, episodes, offset) -> one Result per seed, where params and keys have a leading axis S when
+      the run has several seeds, at least `episodes` episodes are spread evenly over the modules, and
       `offset` (None: none) is the sensors' at this point of the run (perturbation.offset).
       It raises errors.OverflowedBuffers when physics dropped contacts.
     """
-    several, shares = run.config.num_seeds > 1, devices.count(run.config.devices)
+    config, shares = run.config, devices.count(run.config.devices)
     worlds = shares * -(-worlds // shares)
-    run = run._replace(env=run.env.with_worlds(worlds // shares * run.config.num_seeds))
+    run = run._replace(env=run.env.with_worlds(worlds // shares * config.num_seeds))
+    batch = jax.jit(for_seeds(config, functools.partial(batch_success, run), (0, 0, None, None)))
+    fold = for_seeds(config, jax.random.fold_in, (0, None))
+    ids = achievable(run.env) if ids is None else ids
 
-    one = functools.partial(batch_success, run)
-    batch = jax.jit(jax.vmap(one, in_axes=(0, 0, None, None)) if several else one)
-    ids = achievable(run.env)
-    fold = jax.vmap(jax.random.fold_in, (0, None)) if several else jax.random.fold_in
-
-    def evaluate(policy: Any, key: Any, episodes: int, offset: Any = None) -> list[Result]:
+    def evaluate(params: Any, key: Any, episodes: int, offset: Any = None) -> list[Result]:
         # A new run's and a trained policy alike: arrays that JAX may and may not move would make two programs.
-        policy = jax.tree.map(lambda x: jax.device_put(x, jnp.asarray(x).sharding), policy)
+        params = jax.tree.map(lambda x: jax.device_put(x, jnp.asarray(x).sharding), params)
         chunks = -(-episodes // worlds)
         module = ids[np.arange(chunks * worlds) % len(ids)].reshape(chunks, worlds)
         # One batch at a time: physics on the host is not asked twice at once.
-        with devices.using(run.config.devices):
+        with devices.using(config.devices):
             batches = [
-                jax.device_get(batch(policy, fold(key, c), jnp.asarray(module[c]), offset)) for c in range(chunks)
+                jax.device_get(batch(params, fold(key, c), jnp.asarray(module[c]), offset)) for c in range(chunks)
             ]
-        rollout.check_overflow([overflow for _, overflow in batches])
-        success = np.stack([solved for solved, _ in batches])
-        if not several:
-            success = success[:, None]
-        return [_count(run.env.modules.names, ids, module, success[:, s]) for s in range(success.shape[1])]
+        check_overflow([overflow for _, overflow in batches])
+        success = np.stack([solved for solved, _ in batches]).reshape(chunks, config.num_seeds, worlds)
+        return [_count(run.env.modules.names, ids, module, success[:, s]) for s in range(config.num_seeds)]
 
     return evaluate
 
@@ -111,14 +120,14 @@ def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success:
 
 
 def evaluate(
-    config: TrainConfig, env: Env, policy: trainer.Policy, key: jax.Array, num_episodes: int, trained: int = 0
+    config: TrainConfig, env: Env, params: PolicyParams, key: jax.Array, num_episodes: int, trained: int = 0
 ) -> Result:
     """Evaluates one policy on at least num_episodes episodes, and one per module, spread evenly over the achievable.
 
     Args:
-      trained: episodes that the policy was trained for, which decides over a perturbation.
+      trained: training episodes so far; determines whether the perturbation is active.
     """
     num_episodes = max(num_episodes, len(achievable(env)))
-    run = trainer.setup(dataclasses.replace(config, num_seeds=1, devices=1), env)
+    run = setup(dataclasses.replace(config, num_seeds=1, devices=1), env)
     offset = perturbation.offset(config.perturbation, env, trained)
-    return make_evaluator(run, min(num_episodes, MAX_WORLDS))(policy, key, num_episodes, offset)[0]
+    return make_evaluator(run, min(num_episodes, MAX_WORLDS))(params, key, num_episodes, offset)[0]

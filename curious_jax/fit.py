@@ -1,54 +1,66 @@
-"""The host loop: epochs of the compiled cycle, evaluations between them, one report each."""
+"""Trains a run on the host: epochs of the compiled cycle, evaluations between them, one record of its progress."""
 
+import dataclasses
 import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from curious_jax import evaluation
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
+from curious_jax.evaluation import Result, check_overflow
 from curious_jax.learner import curriculum, devices, perturbation, trainer
-from curious_jax.learner.rollout import check_overflow
-from curious_jax.types import Env
+from curious_jax.learner.state import (
+    CycleMetrics,
+    TrainState,
+    by_seed,
+    for_seeds,
+    no_metrics,
+    one_or_all,
+    policy_params,
+    seed_axis,
+    seeds,
+    setup,
+)
+from curious_jax.types import Env, Status
 
-__all__ = ["History", "Moment", "Progress", "Report", "fit"]
+__all__ = ["Progress", "begin", "fit", "resume"]
 
 CONFIRM_EPISODES = 100  # per module, fresh ones, before a run stops at its target
 CONFIRM_STREAM = 0xC0F1
-SLICE_S = 1.0  # an epoch runs in calls of about so many seconds: a signal waits no longer, or for one cycle
+SLICE_S = 1.0  # target length of one compiled call, so that Ctrl-C is handled within about a second
+
+Row = dict[str, float]  # a line of metrics.jsonl
+# The fields of Progress that a checkpoint keeps as plain data beside the arrays.
+SAVED = ("cycles", "invalid", "reached", "compile_s", "train_s", "wall_s", "epoch_s")
 
 
 @dataclass(frozen=True)
-class Report:
-    """What the callback gets after every evaluation."""
-
-    metrics: list[dict[str, float]]  # one row per seed, with the keys of metrics.jsonl
-    state: trainer.TrainState  # given up to the next epoch: copy what is to be kept
-    status: str  # running, or how the run ended
-
-
-@dataclass
-class History:
-    """What a run leaves behind beside its state. With several seeds success figures are lists over seeds."""
+class Progress:
+    """A run between two cycles. With several seeds success figures are lists over seeds."""
 
     config: TrainConfig
     names: tuple[str, ...]  # achievable modules
-    rows: list[dict[str, float]] = field(default_factory=list)
-    status: str = "running"  # in the end completed, target_reached, interrupted or diverged
-    results: list[evaluation.Result] = field(default_factory=list)  # the last evaluation, one per seed
-    reached: list[dict[str, float] | None] = field(default_factory=list)  # when each seed's target was confirmed
+    episode_length: int
+    state: TrainState  # the next cycle's to overwrite: copy what must last
+    total: CycleMetrics  # sums over the epoch under way
+    invalid: tuple[int, ...]  # per seed, invalid episodes before the epoch under way
+    reached: tuple[dict[str, float] | None, ...]  # per seed, when its target was confirmed
+    cycles: int = 0
     compile_s: float = 0.0
     train_s: float = 0.0  # in the compiled epochs alone
     wall_s: float = 0.0
-    cycles: int = 0
-    steps_per_episode: int = 0
+    epoch_s: float = 0.0  # in the compiled cycles of the epoch under way
+    status: Status = Status.RUNNING
+    results: tuple[Result, ...] = ()  # the last evaluation, per seed
+    metrics: tuple[Row, ...] = ()  # rows of the evaluation just made, one per seed; empty between evaluations
+    rows: tuple[Row, ...] = ()  # all rows of this call of `fit`
 
     @property
     def episodes(self) -> int:
@@ -58,7 +70,7 @@ class History:
     @property
     def env_steps(self) -> int:
         """Environment steps of each seed."""
-        return self.episodes * self.steps_per_episode
+        return self.episodes * self.episode_length
 
     @property
     def updates(self) -> int:
@@ -68,65 +80,74 @@ class History:
     @property
     def success(self) -> dict[str, Any]:
         """{module: rate}, or {module: [rate per seed]}."""
-        rates = {name: [r.rate[name] for r in self.results] for name in self.names}
-        return rates if self.config.num_seeds > 1 else {name: r[0] for name, r in rates.items()}
+        return {name: one_or_all(self.config, [r.rate[name] for r in self.results]) for name in self.names}
 
     @property
     def mean_success(self) -> Any:
         """Mean over achievable modules, or a list of those over seeds."""
-        means = [r.mean for r in self.results]
-        return means if self.config.num_seeds > 1 else means[0]
+        return one_or_all(self.config, [r.mean for r in self.results])
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """Plain data that `resume` takes back, beside the arrays."""
+        return {name: getattr(self, name) for name in SAVED}
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What the host knows of a run between two cycles, as plain data."""
+def begin(config: TrainConfig, env: Env, state: TrainState | None = None) -> Progress:
+    """Makes the progress of a run before its first cycle.
 
-    cycles: int
-    invalid: list[int]  # per seed, episodes that left the finite range before the epoch under way
-    reached: list[dict[str, float] | None]
-    compile_s: float
-    train_s: float
-    wall_s: float
-    epoch_s: float  # in the compiled cycles of the epoch under way
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A run between two cycles: all that it takes to go on from there."""
-
-    state: trainer.TrainState
-    total: trainer.CycleMetrics  # sums over the epoch under way
-    progress: Progress
+    Args:
+      state: as trainer.init makes it; None to make it here.
+    """
+    names = tuple(n for n, a in zip(env.modules.names, env.modules.achievable, strict=True) if a)
+    return Progress(
+        config=config,
+        names=names,
+        episode_length=env.episode_length,
+        state=trainer.init(config, env) if state is None else state,
+        total=no_metrics(config),
+        invalid=(0,) * config.num_seeds,
+        reached=(None,) * config.num_seeds,
+    )
 
 
-Callback = Callable[[Report], bool | None]
-Between = Callable[[Moment, str], bool | None]
+def resume(config: TrainConfig, env: Env, state: TrainState, total: CycleMetrics, saved: dict[str, Any]) -> Progress:
+    """Rebuilds the progress that a checkpoint holds.
+
+    Args:
+      saved: what `Progress.saved` gave, perhaps by way of JSON.
+    """
+    plain = saved | {"invalid": tuple(saved["invalid"]), "reached": tuple(saved["reached"])}
+    return dataclasses.replace(begin(config, env, state), total=total, **plain)
 
 
-def fit(
-    config: TrainConfig,
-    env: Env,
-    callback: Callback | None = None,
-    between: Between | None = None,
-    start: Moment | None = None,
-) -> tuple[trainer.TrainState, History]:
-    """Trains until the episodes are done, the target is reached, numbers diverge, or a callback says stop.
+Callback = Callable[[Progress], bool | None]
+
+
+def fit(config: TrainConfig, env: Env, callback: Callback | None = None, start: Progress | None = None) -> Progress:
+    """Trains until the episodes are done, the target is reached, numbers diverge, or the callback says stop.
 
     Args:
       config: the run. `schedule.episodes` is rounded up to whole cycles.
       env: as made by envs.make; its physics is built here, for the run's number of worlds.
-      callback: gets a Report after every evaluation; returns True to stop.
-      between: gets a Moment and the status every second or so, between two cycles (after the evaluation where
-        there was one), and once when the run has ended; returns True to stop. The moment's arrays are the next
-        cycle's to overwrite: copy what must last.
-      start: the moment to go on from, which is taken over; None begins anew.
+      callback: gets the progress about every second, between two cycles, with `metrics` after every evaluation and
+        `status` once the run has ended; returns True to stop.
+      start: the progress to continue from, whose arrays are overwritten; None for a new run.
     Returns:
-      (state, history), the state with a leading axis S when num_seeds > 1.
+      The progress at the end.
     Raises:
       OverflowedBuffers: when physics dropped contacts, in training or evaluation.
     """
-    return _Loop(config, env, callback, between).run(start)
+    loop = _Loop(config, env)
+    progress = loop.begin(start)
+    while progress.status is Status.RUNNING:
+        progress = loop.run_cycles(progress)
+        if loop.is_evaluation_due(progress):
+            progress = loop.evaluate_and_report(progress)
+        stop = callback and callback(progress)
+        if stop and progress.status is Status.RUNNING:
+            progress = dataclasses.replace(progress, status=Status.INTERRUPTED)
+    return loop.at_now(progress)
 
 
 def check_modules(config: TrainConfig, env: Env) -> None:
@@ -146,168 +167,143 @@ def check_modules(config: TrainConfig, env: Env) -> None:
 
 
 class _Loop:
-    """The loop's moving parts, so that each step of it is a short method."""
+    """Holds the run's compiled programs, and takes the steps of the loop: progress in, progress out."""
 
-    def __init__(self, config: TrainConfig, env: Env, callback: Callback | None, between: Between | None):
+    def __init__(self, config: TrainConfig, env: Env):
         check_modules(config, env)
-        self.config, self.env, self.callback, self.between = config, env, callback, between
+        self.config, self.env = config, env
         worlds = config.schedule.num_envs * config.num_seeds // devices.count(config.devices)
-        self.run_setup = trainer.setup(config, env.with_worlds(worlds))
-        names = tuple(n for n, a in zip(env.modules.names, env.modules.achievable, strict=True) if a)
-        self.history = History(config, names, steps_per_episode=env.episode_length)
-        self.seeds = trainer.seeds(config)
+        self.run = setup(config, env.with_worlds(worlds))
+        self.seeds = seeds(config)
         self.slice = 1  # cycles per call of the compiled program
 
-    def run(self, start: Moment | None) -> tuple[trainer.TrainState, History]:
-        history = self.history
-        self._begin(start)
-        while history.status == "running":
-            self._run_cycles()
-            at_end = history.cycles >= self.config.schedule.cycles
-            if not self.finite(self.state, self.total):
-                history.status = "diverged"
-            if at_end or history.status == "diverged" or history.cycles % self.config.schedule.cycles_per_epoch == 0:
-                self._evaluate_and_report()
-            stop = self.between and self.between(self._moment(), history.status)
-            if stop and history.status == "running":
-                history.status = "interrupted"
-        history.wall_s = time.perf_counter() - self.start
-        return self.state, history
-
-    def _begin(self, start: Moment | None) -> None:
-        """Takes the starting moment over, compiles, and evaluates once."""
-        history, began = self.history, time.perf_counter()
+    def begin(self, start: Progress | None) -> Progress:
+        """Takes the starting point over, compiles, and evaluates once."""
+        self.began = time.perf_counter()
         shapes = start.state if start else jax.eval_shape(lambda: trainer.init(self.config, self.env))
         # Beside the state's making and the first evaluation, on another core: the cycle's program is most of the work.
         compiler = ThreadPoolExecutor(1)
-        epoch = compiler.submit(trainer.lowered_epoch(self.run_setup, shapes).compile)
+        epoch = compiler.submit(trainer.lower_epoch(self.run, shapes).compile)
         compiler.shutdown(wait=False)
-        if start is None:
-            nothing: list[dict[str, float] | None] = [None] * self.config.num_seeds
-            progress = Progress(0, [0] * self.config.num_seeds, nothing, 0.0, 0.0, 0.0, 0.0)
-            start = Moment(trainer.init(self.config, self.env), trainer.no_metrics(self.config), progress)
-        self.state, self.total, progress = start.state, start.total, start.progress
-        self.start, self.epoch_s = began - progress.wall_s, progress.epoch_s
-        self.invalid = np.array(progress.invalid, np.int64)
-        history.cycles, history.reached = progress.cycles, list(progress.reached)
-        self.finite = jax.jit(trainer.finite)
-        self.evaluate = evaluation.make_evaluator(self.run_setup, self.config.schedule.evaluation_episodes)
-        history.results = self._evaluate_now()
+        progress = start or begin(self.config, self.env)
+        began, self.began = self.began, self.began - progress.wall_s
+        self.evaluate = evaluation.make_evaluator(self.run, self.config.schedule.evaluation_episodes)
+        progress = dataclasses.replace(progress, results=self._evaluate_now(progress), metrics=(), rows=())
         self.epoch = epoch.result()
-        history.train_s = progress.train_s
-        history.compile_s = progress.compile_s + time.perf_counter() - began
-        if all(history.reached):
-            history.status, history.results = "target_reached", self._evaluate_afresh()
-        elif history.cycles >= self.config.schedule.cycles:
-            history.status = "completed"
+        compile_s = progress.compile_s + time.perf_counter() - began
+        progress = dataclasses.replace(progress, compile_s=compile_s)
+        if all(progress.reached):
+            afresh = self._evaluate_afresh(progress)
+            return dataclasses.replace(progress, status=Status.TARGET_REACHED, results=afresh)
+        done = progress.cycles >= self.config.schedule.cycles
+        return dataclasses.replace(progress, status=Status.COMPLETED if done else Status.RUNNING)
 
-    def _run_cycles(self) -> None:
-        """Some cycles of the epoch under way, about SLICE_S seconds of them."""
-        history, schedule = self.history, self.config.schedule
+    def at_now(self, progress: Progress) -> Progress:
+        """The same progress with its wall time up to date."""
+        return dataclasses.replace(progress, wall_s=time.perf_counter() - self.began)
+
+    def run_cycles(self, progress: Progress) -> Progress:
+        """Runs some cycles of the epoch under way, about SLICE_S seconds of them."""
+        schedule = self.config.schedule
         left = min(
-            schedule.cycles_per_epoch - history.cycles % schedule.cycles_per_epoch, schedule.cycles - history.cycles
+            schedule.cycles_per_epoch - progress.cycles % schedule.cycles_per_epoch, schedule.cycles - progress.cycles
         )
         cycles, started = min(self.slice, left), time.perf_counter()
-        self.state, self.total = jax.block_until_ready(self.epoch(self.state, self.total, jnp.int32(cycles)))
+        state, total = jax.block_until_ready(self.epoch(progress.state, progress.total, jnp.int32(cycles)))
         seconds = time.perf_counter() - started
         self.slice = max(1, int(SLICE_S * cycles / seconds))
-        self.epoch_s += seconds
-        history.train_s += seconds
-        history.cycles += cycles
-        check_overflow(self.total.overflow)
+        check_overflow(total.overflow)
+        progress = dataclasses.replace(
+            progress,
+            state=state,
+            total=total,
+            cycles=progress.cycles + cycles,
+            train_s=progress.train_s + seconds,
+            epoch_s=progress.epoch_s + seconds,
+            status=progress.status if trainer.is_finite(state, total) else Status.DIVERGED,
+            metrics=(),
+        )
+        return self.at_now(progress)
 
-    def _moment(self) -> Moment:
-        history = self.history
-        wall_s, invalid = time.perf_counter() - self.start, self.invalid.tolist()
-        times = (history.compile_s, history.train_s, wall_s, self.epoch_s)
-        return Moment(self.state, self.total, Progress(history.cycles, invalid, list(history.reached), *times))
+    def is_evaluation_due(self, progress: Progress) -> bool:
+        """Is this the end of an epoch or of the run?"""
+        schedule = self.config.schedule
+        at_end = progress.status is Status.DIVERGED or progress.cycles >= schedule.cycles
+        return at_end or progress.cycles % schedule.cycles_per_epoch == 0
 
-    def _evaluate_and_report(self) -> None:
-        """Evaluates, decides how the run stands and reports; a whole epoch's sums then begin anew."""
-        history, schedule = self.history, self.config.schedule
-        history.results = results = self._evaluate_now()
-        rows = self._rows(results)
-        history.rows += rows
-        if history.status == "running":
-            if self._confirmed(results):
-                history.status = "target_reached"
-            elif history.cycles >= schedule.cycles:
-                history.status = "completed"
-        if self.callback and self.callback(Report(rows, self.state, history.status)) and history.status == "running":
-            history.status = "interrupted"
-        if history.cycles % schedule.cycles_per_epoch == 0:
-            self.invalid += self._epoch_invalid()
-            self.total, self.epoch_s = trainer.no_metrics(self.config), 0.0
+    def evaluate_and_report(self, progress: Progress) -> Progress:
+        """Evaluates and decides how the run stands; after a whole epoch its sums start from zero."""
+        schedule, results = self.config.schedule, self._evaluate_now(progress)
+        progress = self.at_now(dataclasses.replace(progress, results=results))
+        metrics = tuple(make_rows(progress, self.env))
+        progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics)
+        if progress.status is Status.RUNNING:
+            progress = self._decide(progress)
+        if progress.cycles % schedule.cycles_per_epoch == 0:
+            nothing = no_metrics(self.config)
+            progress = dataclasses.replace(progress, invalid=_count_invalid(progress), total=nothing, epoch_s=0.0)
+        return self.at_now(progress)
 
-    def _epoch_invalid(self) -> np.ndarray:
-        return np.atleast_1d(np.asarray(self.total.invalid)).astype(np.int64)
-
-    def _evaluate_now(self) -> list[evaluation.Result]:
-        return self._evaluate(evaluation.EVALUATION_STREAM, self.config.schedule.evaluation_episodes)
-
-    def _evaluate_afresh(self) -> list[evaluation.Result]:
-        """On other episodes than the evaluation before, to confirm what that showed."""
-        return self._evaluate(CONFIRM_STREAM, CONFIRM_EPISODES * len(self.history.names))
-
-    def _evaluate(self, stream: int, episodes: int) -> list[evaluation.Result]:
-        keys = jnp.stack([evaluation.evaluation_key(s, self.history.episodes, stream) for s in self.seeds])
-        several = self.config.num_seeds > 1
-        offset = perturbation.offset(self.config.perturbation, self.env, self.history.episodes)
-        return self.evaluate(trainer.policy(self.state), keys if several else keys[0], episodes, offset)
-
-    def _confirmed(self, results: list[evaluation.Result]) -> bool:
-        """Has every seed reached the target, each confirmed once on fresh episodes?"""
-        target = self.config.target_success
-        if target is None:
-            return False
-        candidates = [s for s, r in enumerate(results) if self.history.reached[s] is None and r.mean >= target]
-        if candidates:
-            fresh = self._evaluate_afresh()
+    def _decide(self, progress: Progress) -> Progress:
+        """Ends the run when every seed has reached the target, confirmed once on fresh episodes, or all is done."""
+        target, reached = self.config.target_success, list(progress.reached)
+        if target is not None:
+            candidates = [s for s, r in enumerate(progress.results) if reached[s] is None and r.mean >= target]
+            fresh = self._evaluate_afresh(progress) if candidates else progress.results
             for s in candidates:
                 if fresh[s].mean >= target:
-                    self.history.reached[s] = self._milestone(fresh[s])
-            if all(self.history.reached):
-                self.history.results = fresh
-        return all(self.history.reached)
+                    reached[s] = _milestone(progress, fresh[s])
+            progress = dataclasses.replace(progress, reached=tuple(reached))
+            if all(reached):
+                return dataclasses.replace(progress, status=Status.TARGET_REACHED, results=fresh)
+        done = progress.cycles >= self.config.schedule.cycles
+        return dataclasses.replace(progress, status=Status.COMPLETED if done else Status.RUNNING)
 
-    def _milestone(self, result: evaluation.Result) -> dict[str, float]:
-        return {
-            "episodes": self.history.episodes,
-            "train_s": round(self.history.train_s, 2),
-            "mean_success": result.mean,
-        }
+    def _evaluate_now(self, progress: Progress) -> tuple[Result, ...]:
+        return self._evaluate(progress, evaluation.EVALUATION_STREAM, self.config.schedule.evaluation_episodes)
 
-    def _rows(self, results: list[evaluation.Result]) -> list[dict[str, float]]:
-        several, total = self.config.num_seeds > 1, self.total
-        summary = jax.vmap(self._curriculum_summary) if several else self._curriculum_summary
-        vectors = [np.asarray(v).reshape(self.config.num_seeds, -1) for v in summary(self.state.curriculum)]
-        schedule, env_steps = self.config.schedule, self.env.episode_length
-        cycles = 1 + (self.history.cycles - 1) % schedule.cycles_per_epoch  # of this epoch, so far
-        losses = [np.atleast_1d(np.asarray(v)) / cycles for v in (total.critic_loss, total.actor_loss, total.q_mean)]
-        cycles_per_s, invalid = cycles * self.config.num_seeds / self.epoch_s, self.invalid + self._epoch_invalid()
-        rows = []
-        for s, result in enumerate(results):
-            row: dict[str, float] = {"seed": self.seeds[s]} if several else {}
-            row |= {
-                "episodes": self.history.episodes,
-                "env_steps": self.history.env_steps,
-                "updates": self.history.updates,
-                "wall_s": time.perf_counter() - self.start,
-                "eval/success": result.mean,
-            }
-            row |= {f"eval/success/{name}": rate for name, rate in result.rate.items()}
-            row |= {f"eval/n/{name}": n for name, n in result.episodes.items()}
-            for key, vector in zip(("competence", "learning_progress", "p_module"), vectors, strict=True):
-                row |= {f"{key}/{name}": float(vector[s, i]) for i, name in enumerate(self.env.modules.names)}
-            for key, loss in zip(("critic_loss", "actor_loss", "q_mean"), losses, strict=True):
-                row[f"train/{key}"] = float(loss[s])
-            row["perf/env_steps_per_s"] = cycles_per_s * schedule.num_envs * env_steps
-            row["perf/updates_per_s"] = cycles_per_s * schedule.updates_per_cycle
-            row["nan_episodes"] = int(invalid[s])
-            rows.append(row)
-        return rows
+    def _evaluate_afresh(self, progress: Progress) -> tuple[Result, ...]:
+        """Evaluates on other episodes than the evaluation before, to confirm what that showed."""
+        return self._evaluate(progress, CONFIRM_STREAM, CONFIRM_EPISODES * len(progress.names))
 
-    def _curriculum_summary(self, state: curriculum.CurriculumState) -> tuple[jax.Array, jax.Array, jax.Array]:
-        c, progress = curriculum.competence_and_progress(state)
-        p = curriculum.module_probabilities(state, self.config.curriculum, self.config.curriculum.selection == "lp")
-        return c, progress, p
+    def _evaluate(self, progress: Progress, stream: int, episodes: int) -> tuple[Result, ...]:
+        keys = jnp.stack([evaluation.evaluation_key(s, progress.episodes, stream) for s in self.seeds])
+        offset = perturbation.offset(self.config.perturbation, self.env, progress.episodes)
+        keys = keys.reshape(seed_axis(self.config))
+        return tuple(self.evaluate(policy_params(progress.state), keys, episodes, offset))
+
+
+def _milestone(progress: Progress, result: Result) -> dict[str, float]:
+    return {"episodes": progress.episodes, "train_s": round(progress.train_s, 2), "mean_success": result.mean}
+
+
+def _count_invalid(progress: Progress) -> tuple[int, ...]:
+    """Invalid episodes of each seed, those of the epoch under way included."""
+    epoch = by_seed(progress.config, progress.total.invalid)
+    return tuple(before + int(now) for before, now in zip(progress.invalid, epoch, strict=True))
+
+
+def make_rows(progress: Progress, env: Env) -> list[Row]:
+    """Makes a line of metrics.jsonl per seed from the last evaluation and the epoch under way."""
+    config, total, schedule = progress.config, progress.total, progress.config.schedule
+    measure = for_seeds(config, lambda state: curriculum.summarize(state, config.curriculum))
+    vectors = [by_seed(config, v) for v in measure(progress.state.curriculum)]
+    cycles = 1 + (progress.cycles - 1) % schedule.cycles_per_epoch  # of this epoch, so far
+    losses = [by_seed(config, v) / cycles for v in (total.critic_loss, total.actor_loss, total.q_mean)]
+    cycles_per_s, invalid = cycles * config.num_seeds / progress.epoch_s, _count_invalid(progress)
+    rows = []
+    for s, result in enumerate(progress.results):
+        row: Row = {"seed": seeds(config)[s]} if seed_axis(config) else {}
+        row |= {name: getattr(progress, name) for name in ("episodes", "env_steps", "updates", "wall_s")}
+        row["eval/success"] = result.mean
+        row |= {f"eval/success/{name}": rate for name, rate in result.rate.items()}
+        row |= {f"eval/n/{name}": n for name, n in result.episodes.items()}
+        for key, vector in zip(("competence", "learning_progress", "p_module"), vectors, strict=True):
+            row |= {f"{key}/{name}": float(vector[s, i]) for i, name in enumerate(env.modules.names)}
+        for key, loss in zip(("critic_loss", "actor_loss", "q_mean"), losses, strict=True):
+            row[f"train/{key}"] = float(loss[s])
+        row["perf/env_steps_per_s"] = cycles_per_s * schedule.num_envs * env.episode_length
+        row["perf/updates_per_s"] = cycles_per_s * schedule.updates_per_cycle
+        row["nan_episodes"] = invalid[s]
+        rows.append(row)
+    return rows

@@ -89,51 +89,53 @@ def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
     from curious_jax.run import resume
     from curious_jax.show.recorder import Recorder
 
-    found, config, env, folder, earlier, moment, notes = resume.reopen(run, settings)
+    found, config, env, folder, earlier, start, notes = resume.reopen(run, settings)
     recorder = Recorder(config, env, folder, earlier, found.info["best"], wandb)
     recorder.view.note(notes)
-    return _run(config, env, folder, recorder, moment)
+    return _run(config, env, folder, recorder, start)
 
 
 def _run(config: TrainConfig, env: "Env", folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
-    """Trains, from the beginning or a checkpoint's moment, and says how it went."""
+    """Trains, from the beginning or a checkpoint, and says how it went."""
     from curious_jax.fit import fit
     from curious_jax.show import curves
 
     try:
         with recorder:
-            _, history = fit(config, env, recorder.evaluated, recorder.between, start)
-            folder.write_summary(summary(config, env, history))
+            progress = fit(config, env, recorder.record, start)
+            folder.write_summary(summary(config, env, progress))
     except OSError as error:
         move = program.SHORTAGES.get(error.errno or 0, "look what became of it")
         advice = f"{move}, then go on with --resume {shlex.quote(str(folder.path))}"
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     with contextlib.suppress(Exception):  # the run is done and saved; no picture is worth its exit status
         print(curves.small_plot(runfolder.read_rows(folder.path)))
-    print(f"{history.status}: {_success_line(history)}\ncurves: {folder.path / runfolder.CURVES}")
+    print(f"{progress.status}: {_success_line(progress)}\ncurves: {folder.path / runfolder.CURVES}")
     print(f"watch it with: {program.command('play', folder.path)}")
-    if history.status == "interrupted":
+    if progress.status == "interrupted":
         print(f"go on with: {program.command('train', '--resume', folder.path)}")
     if recorder.problem:
         program.fail(recorder.problem, program.FAILED)
-    return recorder.exit_status(history.status)
+    return recorder.exit_status(progress.status)
 
 
-def _success_line(history: Any) -> str:
+def _success_line(progress: Any) -> str:
     import numpy as np
 
-    per_module = ", ".join(f"{name} {np.mean(rate):.3f}" for name, rate in history.success.items())
-    return f"mean success {np.mean(history.mean_success):.3f} ({per_module})"
+    per_module = ", ".join(f"{name} {np.mean(rate):.3f}" for name, rate in progress.success.items())
+    return f"mean success {np.mean(progress.mean_success):.3f} ({per_module})"
 
 
-def summary(config: TrainConfig, env: "Env", history: Any) -> dict[str, Any]:
+def summary(config: TrainConfig, env: "Env", progress: Any) -> dict[str, Any]:
     """summary.json: how the run ended, with success figures as lists when there are several seeds."""
     import jax
 
+    from curious_jax.learner.state import one_or_all
+
     keys = ("status", "mean_success", "success", "episodes", "env_steps", "updates", "wall_s", "compile_s", "train_s")
-    result = {key: getattr(history, key) for key in keys}
+    result = {key: getattr(progress, key) for key in keys}
     if config.target_success is not None:  # when each seed's target was confirmed
-        result["reached"] = history.reached if config.num_seeds > 1 else history.reached[0]
+        result["reached"] = one_or_all(config, progress.reached)
     return runfolder.plain(
         result
         | {

@@ -1,4 +1,4 @@
-"""Shared shapes, records and protocols.
+"""Defines the shapes, records and protocols that the library shares.
 
 Axes, used in every shape comment of the library:
   S seeds · E environments · T control steps · B batch · M modules
@@ -8,6 +8,7 @@ A module is an int32 index into the module table; FLAT (-1) stands for the flat 
 for every module at once.
 """
 
+import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +16,19 @@ import jax
 from flax import struct
 
 FLAT = -1
+
+Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+"""(obs [E, O], goal [E, G], module [E]) -> action [E, A]."""
+
+
+class Status(enum.StrEnum):
+    """How a run stands, as summary.json says it."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    TARGET_REACHED = "target_reached"
+    INTERRUPTED = "interrupted"
+    DIVERGED = "diverged"
 
 
 @struct.dataclass
@@ -83,6 +97,17 @@ class ModuleTable(Protocol):
         """key, [] -> [G]: uniform in the module's goal space, zero elsewhere."""
         ...
 
+    def guide(self, obs: jax.Array, goal: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """[O], [G], [] -> ([] int32, [G]): who may act in the module's place now, and with what goal; else itself."""
+        ...
+
+    def mirror(self, goal: jax.Array, module: jax.Array) -> jax.Array:
+        """[G], [] -> [G]: the goal's mirror image."""
+        ...
+
+    @property
+    def without_mirror(self) -> tuple[str, ...]: ...  # modules whose goals have no mirror image
+
     def goal_at(self, goal: jax.Array, module: jax.Array, obs: jax.Array) -> jax.Array:
         """[G], [], [O] -> [G]: the goal as it stands now (moving parts rebuilt from the observation)."""
         ...
@@ -149,6 +174,14 @@ class Env(Protocol):
 
     def step(self, state: Any, action: jax.Array) -> EnvState:
         """Makes one control step of a state that reset or step returned."""
+        ...
+
+    def mirror(self, obs: jax.Array) -> jax.Array:
+        """[O] -> [O]: the observation in the world's plane of symmetry."""
+        ...
+
+    def mirror_action(self, action: jax.Array) -> jax.Array:
+        """[A] -> [A]: the action in the same plane."""
         ...
 
     def with_worlds(self, num_worlds: int) -> "Env":

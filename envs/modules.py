@@ -24,6 +24,21 @@ def _unmoved(goal: jax.Array, obs: jax.Array) -> jax.Array:
 
 
 @dataclass(frozen=True)
+class Guide:
+    """Another module that may act in a module's place while it explores (RHER, arXiv 2208.00843). For one element.
+
+    Attributes:
+      module: the other module's name; in a run without it there is no such guide.
+      goal: obs [O], the module's own goal [d] -> [d'], the goal that the other module is given.
+      acts: obs [O], the module's own goal [d] -> [] bool, whether it may act now. NaN must come out False.
+    """
+
+    module: str
+    goal: Callable[[jax.Array, jax.Array], jax.Array]
+    acts: Callable[[jax.Array, jax.Array], jax.Array]
+
+
+@dataclass(frozen=True)
 class Module:
     """One module M_i = (R_i, G_i). Functions take one element.
 
@@ -36,6 +51,8 @@ class Module:
       goal_at: goal [d], obs [O] -> [d], the goal as it stands now, for goals with moving parts.
       interest: obs [O] -> [k], what relevance compares; None for the outcome.
       achievable: False for distractors, which evaluation leaves out.
+      guides: modules that may act in its place while it explores; the first that may act now does.
+      mirror: goal [d] -> [d], the goal's mirror image in the world's plane of symmetry; None where it has none.
     """
 
     name: str
@@ -46,6 +63,8 @@ class Module:
     goal_at: Callable[[jax.Array, jax.Array], jax.Array] = _unmoved
     interest: Callable[[jax.Array], jax.Array] | None = None
     achievable: bool = True
+    guides: tuple[Guide, ...] = ()
+    mirror: Callable[[jax.Array], jax.Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +219,31 @@ class ModuleTable:
         """[O], [G], [] -> []: R_i, 0 when solved and -1 otherwise; the flat goal is when every module is."""
         solved = jnp.stack([m.solved(obs, goal[s]) for m, s in zip(self.modules, self.slots, strict=True)])
         return jnp.where(jnp.where(module < 0, solved.all(), solved[module]), 0.0, -1.0)
+
+    def guide(self, obs: jax.Array, goal: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """[O], [G], [] -> ([] int32, [G]): who may act in the module's place now, and with what goal; else itself."""
+        acting, asked = jnp.asarray(module, jnp.int32), goal
+        for number, (own, slots) in enumerate(zip(self.modules, self.slots, strict=True)):
+            for guide in reversed([g for g in own.guides if g.module in self.names]):
+                other = self.names.index(guide.module)
+                acts = (module == number) & guide.acts(obs, goal[slots])
+                given = jnp.zeros_like(goal).at[self.slots[other]].set(guide.goal(obs, goal[slots]))
+                acting, asked = jnp.where(acts, other, acting), jnp.where(acts, given, asked)
+        return acting, asked
+
+    def mirror(self, goal: jax.Array, module: jax.Array) -> jax.Array:
+        """[G], [] -> [G]: the goal's mirror image; zero outside the module's slots."""
+        parts = [(m.mirror or _keep)(goal[s]) for m, s in zip(self.modules, self.slots, strict=True)]
+        return jnp.where(self.mask(module), _concatenate(parts), 0.0)
+
+    @property
+    def without_mirror(self) -> tuple[str, ...]:
+        """The modules whose goals have no mirror image."""
+        return tuple(m.name for m in self.modules if m.mirror is None and m.goal_size)
+
+
+def _keep(goal: jax.Array) -> jax.Array:
+    return goal
 
 
 def _concatenate(parts: Sequence[jax.Array]) -> jax.Array:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from envs.errors import ArgumentError
-from envs.modules import Module, ModuleTable, build_table, distance_solved, list_names, registered
+from envs.modules import Guide, Module, ModuleTable, build_table, distance_solved, list_names, registered
 
 ARENA = 0.5  # the square is [-ARENA, ARENA]²
 START = 0.3  # objects start in the square [-START, START]², a few steps from the point
@@ -127,6 +128,16 @@ class PointEnv:
         walk = DISTRACTOR_STEP * jax.random.normal(key_walk, state.distractors.shape)
         return self._observe(position, objects, state.distractors + walk, key)
 
+    def mirror(self, obs: jax.Array) -> jax.Array:
+        """[O] -> [O]: the observation mirrored in the plane y = 0; distractors, which move on their own, stay."""
+        sign = np.ones(self.obs_size, np.float32)
+        sign[1 : self.layout.distractor_position(1).start : 2] = -1.0
+        return obs * sign
+
+    def mirror_action(self, action: jax.Array) -> jax.Array:
+        """[A] -> [A]: the action mirrored as `mirror` does it."""
+        return action * jnp.array([1.0, -1.0, 1.0])
+
     def _observe(self, position: jax.Array, objects: jax.Array, distractors: jax.Array, key: jax.Array) -> PointState:
         per_object = jnp.concatenate([objects, objects - position], axis=1).reshape(-1)
         obs = jnp.concatenate([position, per_object, distractors.reshape(-1)])
@@ -172,10 +183,22 @@ def _module(name: str, layout: PointLayout) -> Module:
     if number == 0:
         return _at(name, layout.gripper_position, True)
     reach = START if kind == "drag" else ARENA  # where an object observed off its place can still be brought
-    return _at(kind if number == 1 else name, layout.cube_position(number), True, reach)
+    module = _at(kind if number == 1 else name, layout.cube_position(number), True, reach)
+    relative, near = layout.cube_relative_position(number), CLING if kind == "drag" else HOLD
+    guide = Guide(
+        module="reach",
+        goal=lambda obs, goal: obs[layout.cube_position(number)],
+        acts=lambda obs, goal: jnp.linalg.norm(obs[relative]) > near,
+    )
+    return replace(module, guides=(guide,))
+
+
+def _mirror(goal: jax.Array) -> jax.Array:
+    return goal * jnp.array([1.0, -1.0])
 
 
 def _at(name: str, position: slice, achievable: bool, reach: float = ARENA) -> Module:
+    """The module of the point, an object or a distractor; distractors, which move on their own, are not mirrored."""
     return Module(
         name=name,
         goal_size=2,
@@ -183,4 +206,5 @@ def _at(name: str, position: slice, achievable: bool, reach: float = ARENA) -> M
         sample_goal=lambda key: jax.random.uniform(key, (2,), minval=-reach, maxval=reach),
         solved=lambda obs, goal: distance_solved(obs[position], goal, TOLERANCE),
         achievable=achievable,
+        mirror=_mirror if achievable else lambda goal: goal,
     )

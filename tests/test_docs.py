@@ -115,10 +115,8 @@ def test_an_unknown_table_is_an_error():
 
 
 def test_quoted_code_stands_in_the_program():
-    sources = {"trainer": "trainer.py", "rollout": "rollout.py", "hindsight": "hindsight.py"}
-    code = " ".join(
-        " ".join((ROOT / "curious_jax" / "learner" / name).read_text().split()) for name in sources.values()
-    )
+    sources = ("trainer.py", "rollout.py", "hindsight.py", "state.py")
+    code = " ".join(" ".join((ROOT / "curious_jax" / "learner" / name).read_text().split()) for name in sources)
     table = page("algorithm.md").split("## The formulas")[0]
     quotes = [q for cells in table_rows(table)[2:] for q in re.findall(r"`([^`]+)`", cells[-1])]
     calls = [q for q in quotes if re.search(r"[=(]", q)]

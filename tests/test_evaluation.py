@@ -7,7 +7,8 @@ import pytest
 from helpers.parts import FaultyEnv, make_run, tiny_config
 
 from curious_jax import errors, evaluation
-from curious_jax.learner import normalizer, trainer
+from curious_jax.learner import normalizer
+from curious_jax.learner.state import PolicyParams, init_one, policy_params
 from curious_jax.types import Learner
 
 REACH = jnp.zeros(3).at[:2].set(10.0)  # actor of `scripted`: at full gain
@@ -26,7 +27,7 @@ def scripted(run):
 
 
 def policy(run, gain):
-    return trainer.Policy(gain, normalizer.init(run.env.obs_size, run.env.modules.goal_size))
+    return PolicyParams(gain, normalizer.init(run.env.obs_size, run.env.modules.goal_size))
 
 
 def make(env=None, worlds=16, **settings):
@@ -123,7 +124,7 @@ def test_lost_contacts_stop_an_evaluation_too(made):
 def test_evaluate_takes_one_seeds_policy():
     config = tiny_config(num_seeds=3)
     run = make_run(config)
-    one = trainer.policy(jax.jit(lambda seed: trainer.init_one(run, seed))(0))
+    one = policy_params(jax.jit(lambda seed: init_one(run, seed))(0))
     result = evaluation.evaluate(config, run.env, one, jax.random.key(0), 10)
     assert result.episodes == {"reach": 5, "push": 5}
     result = evaluation.evaluate(config, run.env, one, jax.random.key(0), 1)

@@ -13,6 +13,7 @@ from helpers.parts import assert_same, make_run, tiny_config
 import envs
 from curious_jax import errors, evaluation, fit
 from curious_jax.learner import trainer
+from curious_jax.learner.state import CycleMetrics
 
 NAMES = ("reach", "push")
 TIMINGS = ("wall_s", "perf/env_steps_per_s", "perf/updates_per_s")
@@ -42,14 +43,14 @@ class Script:
 
         return evaluate
 
-    def lowered_epoch(self, run, state):
+    def lower_epoch(self, run, state):
         shape = (self.config.num_seeds,) if self.config.num_seeds > 1 else ()
 
         def epoch(state, total, cycles):
             self.cycles.append(int(cycles))
             loss = cycles * jnp.full(shape, next(self.losses, 0.5))
             invalid, overflow = (jnp.full(shape, x, jnp.int32) for x in (self.invalid, self.overflow))
-            return state, jax.tree.map(jnp.add, total, trainer.CycleMetrics(loss, loss, loss, invalid, overflow))
+            return state, jax.tree.map(jnp.add, total, CycleMetrics(loss, loss, loss, invalid, overflow))
 
         return SimpleNamespace(compile=lambda: epoch)
 
@@ -63,7 +64,7 @@ def states():
 
 @pytest.fixture
 def scripted(monkeypatch, states):
-    """scripted(success, ..., **settings) -> (history, script, reports), without compiling anything."""
+    """scripted(success, ..., **settings) -> (last progress, script, progress at each evaluation), without compiling."""
 
     def run(success=(), callback=None, settings=None, **script_settings):
         config = tiny_config(
@@ -72,16 +73,16 @@ def scripted(monkeypatch, states):
         endless = itertools.chain([0.0], success, itertools.repeat(0.5))  # the first is before any training
         script = Script(config, endless, **script_settings)
         monkeypatch.setattr(trainer, "init", lambda config, env: states[config.num_seeds])
-        monkeypatch.setattr(trainer, "lowered_epoch", script.lowered_epoch)
+        monkeypatch.setattr(trainer, "lower_epoch", script.lower_epoch)
         monkeypatch.setattr(evaluation, "make_evaluator", script.make_evaluator)
         reports = []
 
-        def keep(report):
-            reports.append(report)
-            return callback(report) if callback else None
+        def keep(progress):
+            if progress.metrics:
+                reports.append(progress)
+            return callback(progress) if callback else None
 
-        _, history = fit.fit(config, envs.make("point", NAMES), keep)
-        return history, script, reports
+        return fit.fit(config, envs.make("point", NAMES), keep), script, reports
 
     return run
 
@@ -90,72 +91,72 @@ def scripted(monkeypatch, states):
 
 
 def test_completed(scripted):
-    history, script, reports = scripted(settings=dict(episodes=36, evaluation_interval=16))
-    assert history.status == "completed"
+    progress, script, reports = scripted(settings=dict(episodes=36, evaluation_interval=16))
+    assert progress.status == "completed"
     assert script.cycles == [1, 1, 2, 1]  # 36 episodes are 5 cycles of 8, an epoch is 2; the first is timed alone
-    assert (history.episodes, history.env_steps, history.updates) == (40, 800, 10)
+    assert (progress.episodes, progress.env_steps, progress.updates) == (40, 800, 10)
     assert [r.status for r in reports] == ["running", "running", "completed"]
-    assert [row["episodes"] for row in history.rows] == [16, 32, 40]
-    assert history.mean_success == 0.5 and history.success == {"reach": 0.5, "push": 0.5}
-    assert history.reached == [None]
+    assert [row["episodes"] for row in progress.rows] == [16, 32, 40]
+    assert progress.mean_success == 0.5 and progress.success == {"reach": 0.5, "push": 0.5}
+    assert progress.reached == (None,)
 
 
 def test_a_target_counts_when_fresh_episodes_confirm_it(scripted):
     # 0.5, then 0.95 not confirmed, 0.95 confirmed.
-    history, script, reports = scripted([0.5, 0.95, 0.85, 0.95, 0.92], settings=dict(target_success=0.9))
-    assert history.status == "target_reached"
+    progress, script, reports = scripted([0.5, 0.95, 0.85, 0.95, 0.92], settings=dict(target_success=0.9))
+    assert progress.status == "target_reached"
     assert [r.status for r in reports] == ["running", "running", "target_reached"]
     assert script.asked == [8, 8, 8, 200, 8, 200]  # 100 fresh episodes for each of 2 modules
     assert len(set(script.keys)) == len(script.keys)
-    assert history.mean_success == pytest.approx(0.92)  # the confirmed figure, not the lucky one
-    assert history.rows[-1]["eval/success"] == 1.0  # 0.95 of 4 episodes
-    assert history.reached[0]["episodes"] == 24
-    assert history.reached[0]["mean_success"] == pytest.approx(0.92)
+    assert progress.mean_success == pytest.approx(0.92)  # the confirmed figure, not the lucky one
+    assert progress.rows[-1]["eval/success"] == 1.0  # 0.95 of 4 episodes
+    assert progress.reached[0]["episodes"] == 24
+    assert progress.reached[0]["mean_success"] == pytest.approx(0.92)
 
 
 def test_a_lucky_evaluation_does_not_end_the_run(scripted):
-    history, _, _ = scripted([1.0, 0.89] * 8, settings=dict(target_success=0.9))
-    assert history.status == "completed"
-    assert history.reached == [None]
+    progress, _, _ = scripted([1.0, 0.89] * 8, settings=dict(target_success=0.9))
+    assert progress.status == "completed"
+    assert progress.reached == (None,)
 
 
 def test_a_target_reached_at_the_very_end_is_reached(scripted):
-    history, _, _ = scripted([0.0, 1.0, 1.0], settings=dict(target_success=0.9, episodes=16))
-    assert history.status == "target_reached"
+    progress, _, _ = scripted([0.0, 1.0, 1.0], settings=dict(target_success=0.9, episodes=16))
+    assert progress.status == "target_reached"
 
 
 def test_no_target_no_confirmation(scripted):
-    history, script, _ = scripted([1.0] * 8)
-    assert history.status == "completed"
+    progress, script, _ = scripted([1.0] * 8)
+    assert progress.status == "completed"
     assert set(script.asked) == {8}
 
 
 def test_the_callback_may_stop_the_run(scripted):
-    history, script, reports = scripted(
-        callback=lambda report: len(report.metrics) and report.metrics[0]["episodes"] >= 24
+    progress, script, reports = scripted(
+        callback=lambda progress: bool(progress.metrics) and progress.metrics[0]["episodes"] >= 24
     )
-    assert history.status == "interrupted"
-    assert history.episodes == 24 and script.cycles == [1, 1, 1]
-    assert history.results
+    assert progress.status == "interrupted"
+    assert progress.episodes == 24 and script.cycles == [1, 1, 1]
+    assert progress.results
 
 
 def test_stopping_a_run_that_is_over_leaves_its_status(scripted):
-    history, _, _ = scripted(callback=lambda report: report.status != "running")
-    assert history.status == "completed"
-    history, _, _ = scripted([1.0, 1.0], callback=lambda report: True, settings=dict(target_success=0.9))
-    assert history.status == "target_reached"
+    progress, _, _ = scripted(callback=lambda progress: progress.status != "running")
+    assert progress.status == "completed"
+    progress, _, _ = scripted([1.0, 1.0], callback=lambda report: True, settings=dict(target_success=0.9))
+    assert progress.status == "target_reached"
 
 
 @pytest.mark.parametrize("loss", [np.nan, np.inf])
 def test_diverged(scripted, loss):
-    history, _, reports = scripted([0.5, 1.0], losses=[0.5, loss], settings=dict(target_success=0.9))
-    assert history.status == "diverged"
+    progress, _, reports = scripted([0.5, 1.0], losses=[0.5, loss], settings=dict(target_success=0.9))
+    assert progress.status == "diverged"
     assert [r.status for r in reports] == ["running", "diverged"]
 
 
 def test_diverged_wins_over_completed(scripted):
-    history, _, _ = scripted(losses=[0.5, np.nan], settings=dict(episodes=16))
-    assert history.status == "diverged"
+    progress, _, _ = scripted(losses=[0.5, np.nan], settings=dict(episodes=16))
+    assert progress.status == "diverged"
 
 
 def test_lost_contacts_stop_the_run(scripted):
@@ -168,29 +169,29 @@ def test_lost_contacts_stop_the_run(scripted):
 
 def test_every_seed_reaches_its_target_once(scripted):
     evaluations = [[0.95, 0.5], [0.92, 0.5], [0.3, 0.95], [0.3, 0.91]]  # seed 0, confirmed; seed 1, confirmed
-    history, script, reports = scripted(evaluations, settings=dict(target_success=0.9, num_seeds=2, seed=7))
-    assert history.status == "target_reached"
-    assert [r["episodes"] for r in history.reached] == [8, 16]
-    assert history.reached[0]["mean_success"] == pytest.approx(0.92)
-    assert history.reached[1]["mean_success"] == pytest.approx(0.91)
-    assert history.mean_success == pytest.approx([0.3, 0.91])  # as they stand at the end
-    assert history.success["reach"] == pytest.approx([0.3, 0.91])
-    assert [row["seed"] for row in history.rows] == [7, 8, 7, 8]
+    progress, script, reports = scripted(evaluations, settings=dict(target_success=0.9, num_seeds=2, seed=7))
+    assert progress.status == "target_reached"
+    assert [r["episodes"] for r in progress.reached] == [8, 16]
+    assert progress.reached[0]["mean_success"] == pytest.approx(0.92)
+    assert progress.reached[1]["mean_success"] == pytest.approx(0.91)
+    assert progress.mean_success == pytest.approx([0.3, 0.91])  # as they stand at the end
+    assert progress.success["reach"] == pytest.approx([0.3, 0.91])
+    assert [row["seed"] for row in progress.rows] == [7, 8, 7, 8]
     assert [r.status for r in reports] == ["running", "target_reached"]
 
 
 def test_a_seed_that_only_looked_good_is_asked_again(scripted):
     evaluations = [[0.95, 0.95], [0.5, 0.92], [0.95, 0.2], [0.93, 0.2]]
-    history, _, _ = scripted(evaluations, settings=dict(target_success=0.9, num_seeds=2))
-    assert [r["episodes"] for r in history.reached] == [16, 8]
+    progress, _, _ = scripted(evaluations, settings=dict(target_success=0.9, num_seeds=2))
+    assert [r["episodes"] for r in progress.reached] == [16, 8]
 
 
 # Rows
 
 
 def test_rows_have_the_documented_keys(scripted):
-    history, _, _ = scripted(invalid=2, settings=dict(episodes=16))
-    first, second = history.rows
+    progress, _, _ = scripted(invalid=2, settings=dict(episodes=16))
+    first, second = progress.rows
     per_module = {
         f"{k}/{n}" for k in ("eval/success", "eval/n", "competence", "learning_progress", "p_module") for n in NAMES
     }
@@ -209,12 +210,13 @@ def test_rows_have_the_documented_keys(scripted):
 
 @pytest.fixture(scope="module")
 def real():
-    """real(**settings) -> (state, history) of a tiny run in its own world, with the world."""
+    """real(**settings) -> (state, progress) of a tiny run in its own world, with the world."""
 
     def run(**settings):
         config = tiny_config(**settings)
         env = make_run(config).env
-        return *fit.fit(config, env), env
+        progress = fit.fit(config, env)
+        return progress.state, progress, env
 
     return run
 
@@ -227,27 +229,27 @@ def two_epochs(real):
 def test_same_seed_same_metrics(real, two_epochs, monkeypatch):
     made, init = [], trainer.init  # made twice: once in shapes alone
     monkeypatch.setattr(trainer, "init", lambda *arguments: made.append(init(*arguments)) or made[-1])
-    state, history, _ = real(episodes=32, evaluation_interval=16)
+    state, progress, _ = real(episodes=32, evaluation_interval=16)
     assert made[-1].replay.obs.is_deleted()  # donated: there is room for one store
     plain = lambda h: [{k: v for k, v in row.items() if k not in TIMINGS} for row in h.rows]  # noqa: E731
-    assert plain(history) == plain(two_epochs[1])
+    assert plain(progress) == plain(two_epochs[1])
     assert_same(state, two_epochs[0])
 
 
 def test_evaluation_does_not_disturb_training(real, two_epochs):
     """Evaluated after every cycle or after two, on few episodes or many: the same training, bit for bit."""
-    state, history, env = real(episodes=32, evaluation_interval=8, evaluation_episodes=5)
-    assert len(history.rows) == 4
+    state, progress, env = real(episodes=32, evaluation_interval=8, evaluation_episodes=5)
+    assert len(progress.rows) == 4
     assert_same(state, two_epochs[0])
     assert env.traces.step == two_epochs[2].traces.step  # and as much compiled
 
 
 def test_figures_of_the_final_evaluation(two_epochs):
-    _, history, _ = two_epochs
-    assert history.names == NAMES  # no distractor
-    assert history.rows[-1]["eval/success"] == history.mean_success
-    assert history.rows[-1]["eval/n/reach"] == 4
-    assert 0 < history.train_s < history.wall_s and history.compile_s < history.wall_s
+    _, progress, _ = two_epochs
+    assert progress.names == NAMES  # no distractor
+    assert progress.rows[-1]["eval/success"] == progress.mean_success
+    assert progress.rows[-1]["eval/n/reach"] == 4
+    assert 0 < progress.train_s < progress.wall_s and progress.compile_s < progress.wall_s
 
 
 def test_reach_is_learned_and_confirmed():
@@ -256,8 +258,8 @@ def test_reach_is_learned_and_confirmed():
         modules=("reach",), distractors=0, target_success=0.95, episodes=3200, evaluation_interval=160,
         evaluation_episodes=50, actor_lr=3e-3, critic_lr=3e-3, **settings
     )  # fmt: skip
-    _, history = fit.fit(config, make_run(config).env)
-    assert history.status == "target_reached"
-    assert history.results[0].episodes["reach"] >= 100
-    assert history.mean_success >= 0.95
-    assert history.reached[0]["episodes"] == history.episodes < 3200
+    progress = fit.fit(config, make_run(config).env)
+    assert progress.status == "target_reached"
+    assert progress.results[0].episodes["reach"] >= 100
+    assert progress.mean_success >= 0.95
+    assert progress.reached[0]["episodes"] == progress.episodes < 3200

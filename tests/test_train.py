@@ -1,5 +1,6 @@
 """The train program: run folder, exit statuses, and bad input in one line with nothing written."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import curious_jax
 from curious_jax import errors, fit, train
 from curious_jax.run import memory
+from curious_jax.types import Status
 
 ROOT = Path(__file__).parent.parent
 SUMMARY_KEYS = (
@@ -164,9 +166,7 @@ def test_another_package_named_envs_is_refused(refuse, monkeypatch, tmp_path_fac
 
 def test_a_diverged_run_exits_with_3(small, empty_folder, monkeypatch, capsys):
     def fit_that_diverges(*args):
-        state, history = real(*args)
-        history.status = "diverged"
-        return state, history
+        return dataclasses.replace(real(*args), status=Status.DIVERGED)
 
     real = fit.fit
     monkeypatch.setattr(fit, "fit", fit_that_diverges)

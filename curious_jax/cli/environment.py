@@ -25,7 +25,7 @@ def make_env(config: TrainConfig) -> "Env":
     check_envs_package()
     import_modules(config.imports)
     import envs
-    from curious_jax.learner import devices, perturbation
+    from curious_jax.learner import devices, mirror, perturbation
 
     devices.check(config)
     try:
@@ -37,6 +37,7 @@ def make_env(config: TrainConfig) -> "Env":
             f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
         )
     perturbation.check(config.perturbation, env)
+    mirror.check(config.hindsight.mirror, env)
     return env
 
 

@@ -1,4 +1,4 @@
-"""Self-evaluation results → competence → learning progress → module choice (CURIOUS, "Active learning").
+"""Turns self-evaluation results into competence, learning progress and module choice (CURIOUS, "Active learning").
 
 C_i is the mean of module i's last l results, LP_i the difference to the l before, and modules are drawn
 with p_LP(i) = ε/N + (1-ε)·|LP_i| / Σ|LP|.
@@ -23,12 +23,19 @@ class CurriculumState:
 
 
 def init(num_modules: int, config: CurriculumConfig) -> CurriculumState:
-    """Empty windows for M modules."""
+    """Makes empty windows for M modules."""
     return CurriculumState(
-        results=jnp.zeros((num_modules, 2 * config.window)),
+        results=jnp.zeros((num_modules, 2 * window(num_modules, config))),
         next=jnp.zeros(num_modules, jnp.int32),
         count=jnp.zeros(num_modules, jnp.int32),
     )
+
+
+def window(num_modules: int, config: CurriculumConfig) -> int:
+    """l: results per window, as given or as many as `window_span` training episodes bring each of M modules."""
+    if config.window_span is None:
+        return config.window
+    return max(2, round(config.window_span * config.self_evaluation / num_modules))
 
 
 def update(state: CurriculumState, module: jax.Array, success: jax.Array, counted: jax.Array) -> CurriculumState:
@@ -46,8 +53,8 @@ def update(state: CurriculumState, module: jax.Array, success: jax.Array, counte
     rank = jnp.cumsum(hits, axis=1) - 1
     new = hits.sum(axis=1)
     # Of more than 2l results at once the oldest would be overwritten in the same scatter: leave them out.
-    kept = hits & (rank >= (new - size)[:, None])
-    position = jnp.where(kept, (state.next[:, None] + rank) % size, size)
+    stays = hits & (rank >= (new - size)[:, None])
+    position = jnp.where(stays, (state.next[:, None] + rank) % size, size)
     rows = jnp.arange(num_modules)[:, None]
     values = jnp.broadcast_to(success.astype(jnp.float32), hits.shape)
     return CurriculumState(
@@ -58,7 +65,7 @@ def update(state: CurriculumState, module: jax.Array, success: jax.Array, counte
 
 
 def competence_and_progress(state: CurriculumState) -> tuple[jax.Array, jax.Array]:
-    """(C [M], LP [M]): LP_i = C_i - mean of the l results before (SPEC 2.4).
+    """(C [M], LP [M]): LP_i = C_i - mean of the l results before (CURIOUS, equation of LP).
 
     With n < 2l results l becomes n // 2; with fewer than 3 results both are 0.
     """
@@ -100,6 +107,12 @@ def module_probabilities(
     return probabilities(progress if lp else jnp.zeros_like(progress), config.epsilon, valid)
 
 
+def summarize(state: CurriculumState, config: CurriculumConfig) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(C [M], LP [M], p of selection [M]), as metrics.jsonl reports them."""
+    competence, progress = competence_and_progress(state)
+    return competence, progress, module_probabilities(state, config, config.selection == "lp")
+
+
 def choose(
     state: CurriculumState, config: CurriculumConfig, key: jax.Array, num_envs: int
 ) -> tuple[jax.Array, jax.Array]:
@@ -112,5 +125,5 @@ def choose(
     flag = jax.random.bernoulli(key_flag, config.self_evaluation, (num_envs,))
     uniform = jax.random.randint(key_uniform, (num_envs,), 0, num_modules)
     p = module_probabilities(state, config, config.selection == "lp")
-    drawn = jax.random.choice(key_module, num_modules, (num_envs,), p=p)
-    return jnp.where(flag, uniform, drawn).astype(jnp.int32), flag
+    chosen = jax.random.choice(key_module, num_modules, (num_envs,), p=p)
+    return jnp.where(flag, uniform, chosen).astype(jnp.int32), flag

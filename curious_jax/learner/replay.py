@@ -45,12 +45,6 @@ def init(capacity: int, steps: int, obs_size: int, action_size: int, goal_size: 
     )
 
 
-def bytes_needed(capacity: int, steps: int, obs_size: int, action_size: int, goal_size: int, num_modules: int) -> int:
-    """Bytes that `init` with the same arguments allocates."""
-    per_episode = 4 * ((steps + 1) * obs_size + steps * action_size + goal_size + 1 + num_modules) + num_modules
-    return capacity * per_episode
-
-
 @jax.named_scope("store")
 def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayState:
     """Stores the valid ones of E <= C episodes, overwriting the oldest.
@@ -115,6 +109,7 @@ def sample(state: ReplayState, key: jax.Array, module: jax.Array) -> tuple[jax.A
     Args:
       module: [B] int32. A module without relevant episodes draws from all episodes.
     """
+    chex.assert_rank(module, 1)
     key_episode, key_time = jax.random.split(key)
     capacity = state.module.shape[0]
     steps = state.action.shape[1]
@@ -130,6 +125,19 @@ def sample_any(state: ReplayState, key: jax.Array, batch_size: int) -> tuple[jax
     key_episode, key_time = jax.random.split(key)
     slot = _uniform_below(key_episode, jnp.broadcast_to(state.size, (batch_size,)))
     return slot, jax.random.randint(key_time, (batch_size,), 0, state.action.shape[1])
+
+
+def draw(state: ReplayState, key: jax.Array, module: jax.Array, own: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Draws a batch: (module [B], slot [B], t [B]).
+
+    Args:
+      module: [B] int32, the module that each transition is for.
+      own: draw from any episode instead, for the module that it was collected for (HER).
+    """
+    if own:
+        slot, t = sample_any(state, key, module.shape[0])
+        return state.module[slot], slot, t
+    return module, *sample(state, key, module)
 
 
 def _uniform_below(key: jax.Array, bound: jax.Array) -> jax.Array:

@@ -1,36 +1,16 @@
-"""One batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
+"""Collects one batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
 
-from collections.abc import Callable
-from typing import Any
-
+import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from curious_jax.config import ExplorationConfig
-from curious_jax.errors import OverflowedBuffers
-from curious_jax.learner import devices
-from curious_jax.types import Env, Episode
-
-Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-"""(obs [E, O], goal [E, G], module [E]) -> action [E, A]."""
-
-
-def check_overflow(overflow: Any) -> None:
-    """Stops a run whose episodes overflowed (any shape; on the host).
-
-    Raises:
-      OverflowedBuffers: saying what to change.
-    """
-    if np.any(np.asarray(overflow)):
-        raise OverflowedBuffers(
-            "physics ran out of contact buffers, so contacts were lost; use --physics c, or raise naconmax or njmax in "
-            "envs/physics/warp.py (buffer_sizes)"
-        )
+from curious_jax.learner import devices, guidance
+from curious_jax.types import Env, Episode, Policy
 
 
 def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
-    """[E, A] -> [E, A]: Gaussian noise, and with some probability a uniform random action instead (SPEC 2.2)."""
+    """[E, A] -> [E, A]: Gaussian noise, and with some probability a uniform random action instead (the authors')."""
     key_noise, key_uniform, key_flag = jax.random.split(key, 3)
     noisy = jnp.clip(action + config.noise * jax.random.normal(key_noise, action.shape), -1.0, 1.0)
     uniform = jax.random.uniform(key_uniform, action.shape, minval=-1.0, maxval=1.0)
@@ -48,20 +28,23 @@ def collect(
     exploring: jax.Array,
     offset: jax.Array | None = None,
 ) -> tuple[Episode, jax.Array]:
-    """E whole episodes from fresh starts and fresh goals.
+    """Plays E whole episodes from fresh starts and fresh goals.
 
     Args:
       policy: acts without noise.
       module: [E] int32.
-      exploring: [E] bool, which environments add exploration noise.
-      offset: [O] added to all that the sensors read (perturbation.py), None for nothing.
+      exploring: [E] bool, which environments add exploration noise and may be guided.
+      offset: [O], added to everything that the sensors read (perturbation.py); None for nothing.
     Returns:
       (Episode [E, ...], overflow []: some physics buffer ran out).
     """
+    chex.assert_rank(module, 1)
+    chex.assert_equal_shape((module, exploring))
     key_reset, key_goal, key_steps = jax.random.split(key, 3)
     num_envs = module.shape[0]
     reset, step_all = devices.each(jax.vmap(env.reset)), devices.each(jax.vmap(env.step))
     state = reset(jax.random.split(key_reset, num_envs))
+    chex.assert_shape(state.obs, (num_envs, env.obs_size))
     goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
     goal_at = jax.vmap(env.modules.goal_at)
 
@@ -70,7 +53,8 @@ def collect(
 
     def step(state, key):
         obs = observe(state)
-        action = policy(obs, goal_at(goal, module, obs), module)
+        asked = guidance.guide(env.modules, config.guide, key, obs, goal_at(goal, module, obs), module, exploring)
+        action = policy(obs, *asked)
         action = jnp.where(exploring[:, None], explore(key, action, config), action)
         state = step_all(state, action)
         return state, (observe(state), action)

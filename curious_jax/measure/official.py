@@ -9,14 +9,15 @@ import numpy as np
 
 from curious_jax import evaluation
 from curious_jax.errors import ConfigError
-from curious_jax.learner import rollout, trainer
+from curious_jax.learner import rollout
+from curious_jax.learner.state import PolicyParams, Setup, make_policy
 from curious_jax.show import stats
 from curious_jax.types import FLAT
 
 OFFICIAL_ENVS = 8  # side by side, so that the policy is called once for all of them
 
 
-def module_index(name: str, run: trainer.Setup) -> int:
+def module_index(name: str, run: Setup) -> int:
     """The index of the run's module that asks for what the official environment asks for.
 
     Raises:
@@ -40,8 +41,8 @@ def module_index(name: str, run: trainer.Setup) -> int:
 
 def compare(
     name: str,
-    run: trainer.Setup,
-    policy: trainer.Policy,
+    run: Setup,
+    policy: PolicyParams,
     episodes: int,
     seed: int,
     offset: jax.Array | None = None,
@@ -78,9 +79,9 @@ def figures(successes: int, episodes: int) -> dict[str, Any]:
     }
 
 
-def official_act(run: trainer.Setup, policy: trainer.Policy, index: int, offset: jax.Array | None) -> Any:
+def official_act(run: Setup, policy: PolicyParams, index: int, offset: jax.Array | None) -> Any:
     """(obs [E, O], target [E, 3]) -> action [E, 4], compiled: the policy asked for its module's goal."""
-    acting, modules = trainer.acting(run, policy), run.env.modules
+    acting, modules = make_policy(run, policy), run.env.modules
     slots = np.flatnonzero(modules.slot_module == index)
     asked = FLAT if run.config.algorithm == "her" else index
 
@@ -94,7 +95,7 @@ def official_act(run: trainer.Setup, policy: trainer.Policy, index: int, offset:
 
 
 def own_successes(
-    run: trainer.Setup, policy: trainer.Policy, index: int, episodes: int, seed: int, offset: jax.Array | None
+    run: Setup, policy: PolicyParams, index: int, episodes: int, seed: int, offset: jax.Array | None
 ) -> int:
     """Successes in `episodes` evaluation episodes of one module in our world.
 

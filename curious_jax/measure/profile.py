@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
 from curious_jax.learner import curriculum, hindsight, normalizer, replay, rollout, trainer
+from curious_jax.learner.state import Setup, TrainState, init_one, make_policy, no_metrics, policy_params, setup
 from curious_jax.measure import timing
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
@@ -64,8 +65,8 @@ def profile(config: TrainConfig, env: Env, seconds: float, folder: Path) -> dict
 
 def measure(config: TrainConfig, env: Env, seconds: float) -> tuple[list[Stage], float]:
     """(stages in the order of the cycle, seconds of a whole cycle); one seed."""
-    run = trainer.setup(config, env.with_worlds(config.schedule.num_envs))
-    state = jax.jit(lambda: trainer.init_one(run, jnp.int32(config.seed)))()
+    run = setup(config, env.with_worlds(config.schedule.num_envs))
+    state = jax.jit(lambda: init_one(run, jnp.int32(config.seed)))()
     episode_s, episode = _rollout(run, state, seconds)
     kept = _bookkeeping(run, state, episode, seconds)
     learned = _updates(run, state, seconds)
@@ -77,11 +78,11 @@ def measure(config: TrainConfig, env: Env, seconds: float) -> tuple[list[Stage],
     return stages, cycle_s
 
 
-def _rollout(run: trainer.Setup, state: trainer.TrainState, seconds: float) -> tuple[list[Stage], Any]:
+def _rollout(run: Setup, state: TrainState, seconds: float) -> tuple[list[Stage], Any]:
     """(the episodes' stages, one batch of episodes)."""
     env, num_envs, steps = run.env, run.config.schedule.num_envs, run.env.episode_length
     module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
-    key, policy = jax.random.key(run.config.seed), trainer.policy(state)
+    key, policy = jax.random.key(run.config.seed), policy_params(state)
 
     def start(key: jax.Array) -> Any:
         keys = jax.random.split(key, num_envs)
@@ -101,7 +102,7 @@ def _rollout(run: trainer.Setup, state: trainer.TrainState, seconds: float) -> t
     drift = jax.jit(lambda key: collect(lambda *_: still[0], key))(key)[0].action.swapaxes(0, 1)
     physics_s = _time(physics, seconds, world, drift)
     noise_s = _time(lambda key: collect(lambda *_: still[0], key), seconds, key)
-    whole = lambda policy, key: collect(trainer.acting(run, policy), key)  # noqa: E731
+    whole = lambda policy, key: collect(make_policy(run, policy), key)  # noqa: E731
     whole_s = _time(whole, seconds, policy, key)
     return [
         Stage("start", f"{num_envs} worlds placed, goals drawn", start_s),
@@ -111,7 +112,7 @@ def _rollout(run: trainer.Setup, state: trainer.TrainState, seconds: float) -> t
     ], jax.jit(whole)(policy, key)[0]
 
 
-def _bookkeeping(run: trainer.Setup, state: trainer.TrainState, episode: Any, seconds: float) -> list[Stage]:
+def _bookkeeping(run: Setup, state: TrainState, episode: Any, seconds: float) -> list[Stage]:
     config, modules = run.config, run.env.modules
     relevant = jax.jit(jax.vmap(modules.relevant))(episode.obs[:, 0], episode.obs[:, -1])
     add, _ = timing.compiled(replay.add, state.replay, episode, relevant, donate=(0,))
@@ -139,7 +140,7 @@ def _bookkeeping(run: trainer.Setup, state: trainer.TrainState, episode: Any, se
     ]
 
 
-def _updates(run: trainer.Setup, state: trainer.TrainState, seconds: float) -> list[Stage]:
+def _updates(run: Setup, state: TrainState, seconds: float) -> list[Stage]:
     """Programs that do one part of an update more each, the last one all of it."""
     config, modules, schedule = run.config, run.env.modules, run.config.schedule
     store = timing.filled(state.replay)
@@ -153,7 +154,7 @@ def _updates(run: trainer.Setup, state: trainer.TrainState, seconds: float) -> l
         return hindsight.substitute(store, modules, config.hindsight, key_substitute, wanted, *drawn(store, key))
 
     def seen(store: replay.ReplayState, key: jax.Array) -> Any:
-        return trainer.networks_view(run, state.normalizer, rewritten(store, key))
+        return trainer.encode(run, state.normalizer, rewritten(store, key))
 
     def times(part: Callable[[replay.ReplayState, jax.Array], Any]) -> float:
         """Seconds for a cycle's number of it; summed up, so that nothing of it is left out by the compiler."""
@@ -186,9 +187,9 @@ def _time(function: Callable[..., Any], seconds: float, *arguments: Any) -> floa
 
 def trace(config: TrainConfig, env: Env, folder: Path) -> None:
     """JAX's trace of one cycle, for TensorBoard's profile plugin or Perfetto."""
-    run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
-    state, total = trainer.init(config, env), trainer.no_metrics(config)
-    epoch = trainer.compiled_epoch(run, state)
+    run = setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
+    state, total = trainer.init(config, env), no_metrics(config)
+    epoch = trainer.compile_epoch(run, state)
     state, total = jax.block_until_ready(epoch(state, total, jnp.int32(1)))
     with jax.profiler.trace(str(folder)):
         jax.block_until_ready(epoch(state, total, jnp.int32(1)))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
 from curious_jax.learner import replay, rollout, trainer
+from curious_jax.learner.state import PolicyParams, Setup, init_one, make_policy, no_metrics, policy_params, setup
 from curious_jax.types import Env
 
 
@@ -32,7 +33,7 @@ def compiled(function: Callable[..., Any], *arguments: Any, donate: tuple[int, .
     return program, time.perf_counter() - start
 
 
-def without_store(run: trainer.Setup) -> trainer.Setup:
+def without_store(run: Setup) -> Setup:
     """The same run with the smallest store, for what does not touch it."""
     schedule = dataclasses.replace(run.config.schedule, capacity=run.config.schedule.num_envs)
     return run._replace(config=dataclasses.replace(run.config, schedule=schedule))
@@ -51,13 +52,13 @@ def filled(store: replay.ReplayState) -> replay.ReplayState:
 
 def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> tuple[float, float]:
     """(seconds per batch of num_envs episodes with a fresh policy and exploration noise, seconds to compile)."""
-    run = without_store(trainer.setup(config, env.with_worlds(num_envs)))
-    policy = trainer.policy(trainer.init_one(run, jnp.int32(config.seed)))
+    run = without_store(setup(config, env.with_worlds(num_envs)))
+    policy = policy_params(init_one(run, jnp.int32(config.seed)))
     module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
     exploring = jnp.ones(num_envs, bool)
 
-    def batch(policy: trainer.Policy, key: jax.Array) -> Any:
-        return rollout.collect(trainer.acting(run, policy), run.env, config.exploration, key, module, exploring)
+    def batch(policy: PolicyParams, key: jax.Array) -> Any:
+        return rollout.collect(make_policy(run, policy), run.env, config.exploration, key, module, exploring)
 
     key = jax.random.key(config.seed)
     program, compile_s = compiled(batch, policy, key)
@@ -67,15 +68,15 @@ def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -
 
 def cycle_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, float]:
     """(seconds per training cycle of all seeds, seconds to compile)."""
-    run = trainer.setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
+    run = setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
     state = trainer.init(config, env)
     start = time.perf_counter()
-    epoch = trainer.compiled_epoch(run, state)
+    epoch = trainer.compile_epoch(run, state)
     compile_s = time.perf_counter() - start
 
     def cycle() -> Any:
         nonlocal state
-        state, total = epoch(state, trainer.no_metrics(config), jnp.int32(1))
+        state, total = epoch(state, no_metrics(config), jnp.int32(1))
         return total
 
     return repeat(cycle, seconds), compile_s
@@ -83,16 +84,16 @@ def cycle_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, fl
 
 def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, float]:
     """(seconds per gradient step, its sampling and substitution included, of one seed; seconds to compile)."""
-    run = trainer.setup(config, env)
-    state = jax.jit(lambda: trainer.init_one(run, jnp.int32(config.seed)))()
+    run = setup(config, env)
+    state = jax.jit(lambda: init_one(run, jnp.int32(config.seed)))()
     store, steps = filled(state.replay), config.schedule.updates_per_cycle
     wanted = jnp.arange(config.schedule.batch_size, dtype=jnp.int32) % env.modules.num_modules
 
     def updates(learner: Any, store: replay.ReplayState, key: jax.Array) -> Any:
-        update = trainer.update_step(run, store, state.normalizer, wanted)
+        update = trainer.make_update(run, store, state.normalizer, wanted)
         return jax.lax.scan(update, learner, jax.random.split(key, steps))
 
-    learner, key = trainer.in_training(run, state), jax.random.key(config.seed)
+    learner, key = run.algorithm.pick(state.learner, jnp.int32(0)), jax.random.key(config.seed)
     program, compile_s = compiled(updates, learner, store, key)
 
     def call() -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
-from curious_jax.fit import History
-from curious_jax.learner import trainer
+from curious_jax.fit import Progress
+from curious_jax.learner.state import make_policy, policy_params, setup
 from curious_jax.run import policies
 from curious_jax.types import FLAT, Env
 
@@ -22,7 +22,7 @@ class TrainedPolicy:
     """A policy with the world that it was trained in. Made by `load_policy`.
 
     Attributes:
-      config, env, params: settings, environment and parameters (trainer.PolicyParams).
+      config, env, params: settings, environment and parameters (learner.state.PolicyParams).
       modules: names of the modules, distractors included.
       goal_sizes: d of each module's goal, by name.
     """
@@ -32,7 +32,7 @@ class TrainedPolicy:
         self.modules = tuple(env.modules.names)
         self._slots = [np.flatnonzero(env.modules.slot_module == i) for i in range(len(self.modules))]
         self.goal_sizes = {name: len(slots) for name, slots in zip(self.modules, self._slots, strict=True)}
-        act = trainer.acting(trainer.setup(config, env), params)
+        act = make_policy(setup(config, env), params)
 
         def one(obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
             return act(obs, env.modules.goal_at(goal, module, obs), module)
@@ -123,12 +123,12 @@ def load_policy(
     return TrainedPolicy(loaded.config, loaded.env, loaded.policy, loaded.episodes)
 
 
-def save_policy(path: str | Path, state: trainer.TrainState, history: History) -> None:
-    """Keeps the policy that `fit` returned, as `load_policy`, evaluate and play read it.
+def save_policy(path: str | Path, progress: Progress) -> None:
+    """Keeps the policy that `fit` trained, as `load_policy`, evaluate and play read it.
 
     Args:
       path: a folder; a policy that is there already is replaced.
-      state, history: what `fit` returned.
+      progress: what `fit` returned.
     """
-    about = {"episodes": history.episodes, "mean_success": history.mean_success}
-    policies.save(path, trainer.policy(state), history.config, about)
+    about = {"episodes": progress.episodes, "mean_success": progress.mean_success}
+    policies.save(path, policy_params(progress.state), progress.config, about)

@@ -15,7 +15,6 @@ Nothing else in the program writes with it, and every write here waits for the o
 """
 
 import contextlib
-import dataclasses
 import errno
 import logging
 import os
@@ -33,7 +32,7 @@ import curious_jax
 from curious_jax import config as configs
 from curious_jax import fit
 from curious_jax.config import TrainConfig
-from curious_jax.learner import trainer
+from curious_jax.learner.state import TrainState
 from curious_jax.run import files, manifest
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
@@ -201,7 +200,7 @@ class Saver:
         self._writer = Writer(self._folder)
         self._time, self._episodes = -np.inf, -np.inf  # of the last checkpoint
 
-    def due(self, moment: fit.Moment) -> bool:
+    def due(self, progress: fit.Progress) -> bool:
         """Tells whether a checkpoint is due: at the first call, then by the settings, never two at once."""
         if self._writer.busy:
             return False
@@ -211,17 +210,17 @@ class Saver:
             return True
         if minutes and time.monotonic() - self._time >= 60 * minutes:
             return True
-        return episodes is not None and self._done(moment) - self._episodes >= episodes
+        return episodes is not None and progress.episodes - self._episodes >= episodes
 
-    def start(self, moment: fit.Moment, best: float) -> None:
-        """Starts writing a checkpoint; returns once the moment's arrays are copied."""
+    def start(self, progress: fit.Progress, best: float) -> None:
+        """Starts writing a checkpoint; returns once the arrays are copied."""
         self._settle()
         try:
-            self._write(moment, best, copy=True)
+            self._write(progress, best, copy=True)
         except Exception as error:  # orbax and tensorstore raise many kinds
             self._failed(error)
 
-    def finish(self, moment: fit.Moment, best: float) -> None:
+    def finish(self, progress: fit.Progress, best: float) -> None:
         """Writes a checkpoint and waits until it is whole.
 
         Raises:
@@ -229,7 +228,7 @@ class Saver:
         """
         self._settle()
         try:
-            self._write(moment, best, copy=False)
+            self._write(progress, best, copy=False)
             self._writer.wait()
         except Exception as error:
             again = f"resume with --resume {self._run.path}" if states(self._folder) else "start again"
@@ -241,7 +240,7 @@ class Saver:
         self._settle()
         self._writer.close()
 
-    def dump(self, moment: fit.Moment) -> Path:
+    def dump(self, progress: fit.Progress) -> Path:
         """Keeps the state of a run whose numbers are no longer finite, for whoever looks for the reason."""
         self._settle()
         folder = self._folder / DIVERGED
@@ -251,43 +250,37 @@ class Saver:
         run = self._run.path
         again = f"--resume {run}" if kept else f"--config {run / runfolder.CONFIG}"
         report = {
-            "not_finite": not_finite(moment.state),
+            "not_finite": not_finite(progress.state),
             "last_good": kept[-1].name if kept else None,
             "reproduce": f"python -m curious_jax.train {again}",
         }
         writer = Writer(folder)
-        writer.start(self._steps(moment), _tree(moment), self._info(moment, -1.0) | {"diverged": report})
+        writer.start(progress.env_steps, _tree(progress), self._info(progress, -1.0) | {"diverged": report})
         writer.close()
-        return folder / str(self._steps(moment))
+        return folder / str(progress.env_steps)
 
-    def _done(self, moment: fit.Moment) -> int:
-        return moment.progress.cycles * self._config.schedule.num_envs
-
-    def _steps(self, moment: fit.Moment) -> int:
-        return self._done(moment) * self._env.episode_length
-
-    def _info(self, moment: fit.Moment, best: float) -> dict[str, Any]:
+    def _info(self, progress: fit.Progress, best: float) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "version": curious_jax.__version__,
             "physics": self._env.physics_name,
-            "key_impl": str(jax.random.key_impl(moment.state.key)),
+            "key_impl": str(jax.random.key_impl(progress.state.key)),
             "best": best,
             "metrics": self._run.mark(),
-            "progress": dataclasses.asdict(moment.progress),
+            "progress": progress.saved,
             "config": configs.to_dict(self._config),
         }
 
-    def _write(self, moment: fit.Moment, best: float, copy: bool) -> None:
-        self._time, self._episodes = time.monotonic(), self._done(moment)
+    def _write(self, progress: fit.Progress, best: float, copy: bool) -> None:
+        self._time, self._episodes = time.monotonic(), progress.episodes
         self._run.check_there()
-        steps = self._steps(moment)
+        steps = progress.env_steps
         if any(step(path) == steps for path in states(self._folder)):  # after a resume that had nothing to do
             return
-        tree = _tree(moment)
+        tree = _tree(progress)
         if copy and jax.default_backend() == "cpu":  # where orbax reads the arrays that the next cycle overwrites
             tree = jax.device_put(tree, may_alias=False)
-        self._writer.start(steps, tree, self._info(moment, best))
+        self._writer.start(steps, tree, self._info(progress, best))
 
     def _settle(self) -> None:
         """Waits for a checkpoint under way and takes its end into account."""
@@ -308,8 +301,8 @@ class Saver:
         return f"{self._folder}: a checkpoint could not be written ({reason(error)})"
 
 
-def _tree(moment: fit.Moment) -> dict[str, Any]:
-    return {"state": moment.state, "total": moment.total}
+def _tree(progress: fit.Progress) -> dict[str, Any]:
+    return {"state": progress.state, "total": progress.total}
 
 
 def reason(error: Exception) -> str:
@@ -321,7 +314,7 @@ def reason(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def not_finite(state: trainer.TrainState) -> list[str]:
+def not_finite(state: TrainState) -> list[str]:
     """The learner's arrays that hold a number that is not finite, by their path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state.learner)
     return [jax.tree_util.keystr(path) for path, x in leaves if not np.all(np.isfinite(np.asarray(x)))]

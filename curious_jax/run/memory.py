@@ -14,7 +14,8 @@ import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig, fields_by_name, option_name
 from curious_jax.errors import ConfigError
-from curious_jax.learner import devices, trainer
+from curious_jax.learner import devices
+from curious_jax.learner.state import init_one, setup
 from curious_jax.types import Env
 
 GIB = 2**30
@@ -55,7 +56,7 @@ def need(config: TrainConfig, env: Env) -> Need:
     on_cpu = jax.default_backend() == "cpu"
     copies, shares = (number, 1) if on_cpu else (1, number)  # of what all hold, of what they split
     schedule, network = config.schedule, config.network
-    state = jax.eval_shape(lambda: trainer.init_one(trainer.setup(config, env), jnp.uint32(0)))
+    state = jax.eval_shape(lambda: init_one(setup(config, env), jnp.uint32(0)))
     store, learner = _bytes(state.replay), _bytes(state.learner)
     episode = -(-store // schedule.capacity)
     inputs = env.obs_size + env.modules.goal_size + env.modules.num_modules + env.action_size

@@ -25,6 +25,7 @@ from curious_jax.cli import program
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
+from curious_jax.learner.state import PolicyParams, policy_params
 from curious_jax.run import files, manifest
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
@@ -51,7 +52,7 @@ class Loaded(NamedTuple):
 
     config: TrainConfig  # of this one seed
     env: Env
-    policy: trainer.Policy
+    policy: PolicyParams
     offset: jax.Array | None  # [O], what the sensors are off by (perturbation.py)
     episodes: int  # that it was trained for
 
@@ -125,7 +126,7 @@ def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0
     """Loads a trained policy with the world it was trained in.
 
     `loaded = load("runs/mine")`, then `loaded.policy` are the parameters of the function that
-    `trainer.setup(loaded.config, loaded.env)` makes, and `loaded.config.modules` what it can be asked for.
+    `setup(loaded.config, loaded.env)` makes, and `loaded.config.modules` what it can be asked for.
 
     Args:
       policy: a run's folder, a policy's own folder, pretrained/NAME, or what `find` found.
@@ -144,7 +145,7 @@ def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0
         raise ConfigError(f"seed_index={seed_index}: must be from 0 to {seeds - 1}")
     config = dataclasses.replace(config, num_seeds=1, seed=config.seed + seed_index, physics=physics or config.physics)
     env = program.make_env(config)
-    one = jax.eval_shape(lambda: trainer.policy(trainer.init(config, env)))
+    one = jax.eval_shape(lambda: policy_params(trainer.init(config, env)))
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), one) if seeds > 1 else one
     params = _restore(saved, like)
     if seeds > 1:

@@ -19,6 +19,7 @@ from curious_jax.cli import program
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
+from curious_jax.learner.state import no_metrics
 from curious_jax.run import checkpoints, files, manifest, memory
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
@@ -64,7 +65,7 @@ class Reopened(NamedTuple):
     env: Env
     folder: runfolder.RunFolder
     earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
-    moment: fit.Moment | None  # None where the program was killed before its first checkpoint: it starts again
+    start: fit.Progress | None  # None where the program was killed before its first checkpoint: it starts again
     notes: str  # what its user should know
 
 
@@ -83,7 +84,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         config = asked(found, settings)
         env = program.make_env(config)
         memory_line = memory.check(config, env)
-        moment = load(found, config, env) if found.saved else None
+        start = load(found, config, env) if found.saved else None
         earlier, size = folder.rows(found.episodes, found.info.get("metrics"))
         for path in found.damaged:
             files.remove(path)
@@ -95,7 +96,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
             raise ConfigError(f"--resume {run}: cannot be written to ({error.strerror}); make room there") from None
         raise
     notes = [memory_line, *_notes(found, config, env, folder, len(earlier))]
-    return Reopened(found, config, env, folder, earlier, moment, "\n".join(notes))
+    return Reopened(found, config, env, folder, earlier, start, "\n".join(notes))
 
 
 def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFolder, rows: int) -> list[str]:
@@ -182,8 +183,8 @@ def read_info(path: Path) -> dict[str, Any]:
             advice = "install a newer one" if number > wanted else "use the one that wrote it"
             reads = f"curious_jax {curious_jax.__version__} reads {checkpoints.FORMAT}"
             raise ConfigError(f"{path}: has format {number} and {reads}; {advice}")
-        progress = fit.Progress(**info["progress"])
-        if type(progress.cycles) is not int or progress.cycles < 0:
+        cycles = info["progress"]["cycles"]
+        if set(info["progress"]) != set(fit.SAVED) or type(cycles) is not int or cycles < 0:
             raise TypeError
         configs.from_dict(info["config"])
         info["best"] = float(info["best"])
@@ -254,8 +255,8 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
     return config
 
 
-def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
-    """Reads the moment that a checkpoint holds, onto the default device, with the types and structure that a run has.
+def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
+    """Reads the progress that a checkpoint holds, onto the default device, with the types and structure that a run has.
 
     Raises:
       ConfigError: when it belongs to another run than config's, or its files are damaged.
@@ -267,7 +268,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
             f"{found.path}: has {found.info['key_impl']} random keys and this JAX makes {impl}; "
             f"set JAX_DEFAULT_PRNG_IMPL={found.info['key_impl']}"
         )
-    like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": trainer.no_metrics(config)})
+    like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": no_metrics(config)})
     device = devices.everywhere(config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
     old = checkpoints.is_old(found.path)  # which kept random keys as their bits
 
@@ -284,11 +285,11 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Moment:
         ) from None
     if old:
         tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)
-    progress, state = fit.Progress(**found.info["progress"]), tree["state"]
-    steps = progress.cycles * config.schedule.num_envs * env.episode_length
-    if np.any(np.asarray(state.cycle) != progress.cycles) or steps != checkpoints.step(found.path):
+    progress = fit.resume(config, env, tree["state"], tree["total"], found.info["progress"])
+    same = np.all(np.asarray(progress.state.cycle) == progress.cycles)
+    if not same or progress.env_steps != checkpoints.step(found.path):
         raise ConfigError(f"{found.path}: its name, its state and its {checkpoints.INFO} contradict one another")
-    return fit.Moment(state, tree["total"], progress)
+    return progress
 
 
 def is_key(x: Any) -> bool:

@@ -11,9 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from curious_jax.learner import trainer
+from curious_jax.learner.state import Setup, make_policy, setup
 from curious_jax.run.policies import Loaded
-from curious_jax.types import FLAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,20 +37,19 @@ class Recording:
 def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:
     """Plays one episode per entry of module [E], without exploration, from fresh starts and goals."""
     module = jnp.asarray(module, jnp.int32)
-    if loaded.config.algorithm == "her":
-        module = jnp.full_like(module, FLAT)
     env = loaded.env.with_worlds(module.shape[0])
-    run = trainer.setup(loaded.config, env)
+    run = setup(loaded.config, env)
+    module = run.algorithm.test(module)
     found = jax.jit(_episodes, static_argnums=0)(run, loaded.policy, loaded.offset, key, module)
     states, goal, solved = jax.device_get(found)
     return Recording(states, goal, solved, np.asarray(module))
 
 
-def _episodes(run: trainer.Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:
+def _episodes(run: Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:
     """Returns (states, goal, solved), each with leading axes [T+1, E]."""
     key_reset, key_goal = jax.random.split(key)
     env, modules, count = run.env, run.env.modules, module.shape[0]
-    act = trainer.acting(run, policy)
+    act = make_policy(run, policy)
     first = jax.vmap(env.reset)(jax.random.split(key_reset, count))
     drawn = jax.vmap(modules.sample_goal)(jax.random.split(key_goal, count), module)
 

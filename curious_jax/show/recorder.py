@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from curious_jax import fit
 from curious_jax.cli import program
 from curious_jax.config import TrainConfig
-from curious_jax.learner import trainer
+from curious_jax.learner.state import policy_params
 from curious_jax.run import checkpoints, interruption, policies
 from curious_jax.run import folder as runfolder
 from curious_jax.show import sinks, terminal
+from curious_jax.types import Status
 
 if TYPE_CHECKING:
     from curious_jax.types import Env
@@ -66,56 +67,58 @@ class Recorder:
                 stack.callback(sink.close)
             stack.callback(self._saver.close)
 
-    def evaluated(self, report: fit.Report) -> None:
-        """fit's callback: records one evaluation."""
-        for sink in self._sinks:
-            sink.evaluation(report.metrics)
-        if report.status == "diverged":  # the last good policy stays
-            return
-        success = [row["eval/success"] for row in report.metrics]
-        mean = sum(success) / len(success)
-        names = (policies.LAST, policies.BEST) if mean >= self._best else (policies.LAST,)
-        self._best = max(self._best, mean)
-        self._save_policy(report.state, names, int(report.metrics[0]["episodes"]), runfolder.plain(success))
-
-    def between(self, moment: fit.Moment, status: str) -> bool:
-        """fit's other callback: saves when it is time, at the end and on a signal; True ends the run."""
-        self.view.cycle(moment.progress.cycles * self._config.schedule.num_envs, moment.progress.train_s)
+    def record(self, progress: fit.Progress) -> bool:
+        """Records an evaluation, and saves when it is time, at the end and on a signal (fit's callback); True stops."""
+        if progress.metrics:
+            self._record_evaluation(progress)
+        self.view.cycle(progress.episodes, progress.train_s)
         self._folder.check_there()
         stop = self._signals.requested
         try:
-            if status == "diverged":
-                path = self._saver.dump(moment)
+            if progress.status is Status.DIVERGED:
+                path = self._saver.dump(progress)
                 self.view.note(f"losses or parameters are no longer finite; the state is kept in {path}")
-            elif stop or status != "running":
+            elif stop or progress.status is not Status.RUNNING:
                 self.problem = None
-                self._saver.finish(moment, self._best)
-            elif self._saver.due(moment):
-                self._saver.start(moment, self._best)
+                self._saver.finish(progress, self._best)
+            elif self._saver.due(progress):
+                self._saver.start(progress, self._best)
         except checkpoints.SaveError as error:
             self.problem = str(error)
         except Exception as error:  # no memory for the copy, no room for the dump
             self.problem = f"{self._folder.path}: the state could not be saved ({checkpoints.reason(error)})"
-        if stop and status == "running":  # there was no evaluation
-            episodes = moment.progress.cycles * self._config.schedule.num_envs
-            self._save_policy(moment.state, (policies.LAST,), episodes, None)
+        if stop and progress.status is Status.RUNNING and not progress.metrics:
+            self._save_policy(progress, (policies.LAST,), None)
         return stop
 
-    def _save_policy(self, state: trainer.TrainState, names: Sequence[str], episodes: int, success: Any) -> None:
-        info, folder = {"episodes": episodes, "mean_success": success}, self._folder.path / runfolder.POLICIES
+    def _record_evaluation(self, progress: fit.Progress) -> None:
+        """Gives the rows to the sinks, and keeps the policy as the last one and perhaps as the best."""
+        for sink in self._sinks:
+            sink.evaluation(progress.metrics)
+        if progress.status is Status.DIVERGED:  # the last good policy stays
+            return
+        success = [row["eval/success"] for row in progress.metrics]
+        mean = sum(success) / len(success)
+        names = (policies.LAST, policies.BEST) if mean >= self._best else (policies.LAST,)
+        self._best = max(self._best, mean)
+        self._save_policy(progress, names, runfolder.plain(success))
+
+    def _save_policy(self, progress: fit.Progress, names: Sequence[str], success: Any) -> None:
+        info = {"episodes": progress.episodes, "mean_success": success}
+        folder = self._folder.path / runfolder.POLICIES
         try:
             for name in names:
-                policies.save(folder / name, trainer.policy(state), self._config, info)
+                policies.save(folder / name, policy_params(progress.state), self._config, info)
         except OSError as error:  # a full disk: the run is worth more
             self.view.note(f"{folder}: the policy could not be written ({error.strerror})")
 
-    def exit_status(self, status: str) -> int:
+    def exit_status(self, status: Status) -> int:
         """The program's exit status for a run's status."""
-        if self.problem and status != "diverged":
+        if self.problem and status is not Status.DIVERGED:
             return program.FAILED
-        if status == "interrupted":
+        if status is Status.INTERRUPTED:
             return self._signals.exit_status
-        return program.DIVERGED if status == "diverged" else program.DONE
+        return program.DIVERGED if status is Status.DIVERGED else program.DONE
 
 
 def title(config: TrainConfig, env: "Env") -> str:

@@ -74,6 +74,14 @@ class FetchEnv:
             return dataclasses.replace(self, physics=select.build(self.physics_name, self.model, num_worlds))
         return dataclasses.replace(self, physics=self.physics.with_worlds(num_worlds))
 
+    def mirror(self, obs: Array) -> Array:
+        """[O] -> [O]: the observation mirrored in the vertical plane through the gripper at the start."""
+        return self.layout.mirror(obs, float(self.start.gripper[1]))
+
+    def mirror_action(self, action: Array) -> Array:
+        """[4] -> [4]: the action mirrored as `mirror` does it."""
+        return action * jnp.array([1.0, -1.0, 1.0, 1.0])
+
     def reset(self, key: Array) -> FetchState:
         """Starts an episode: settled arm, cubes and distractors drawn from `key` alone."""
         cube_key, distractor_key, state_key = jax.random.split(key, 3)

@@ -1,5 +1,6 @@
 """The Fetch arm's modules and their names: reach, pushK, pnpK, stackKonJ, distractors."""
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from envs.errors import ArgumentError
-from envs.modules import Module, ModuleTable, build_table, distance_solved, norm, registered
+from envs.modules import Guide, Module, ModuleTable, build_table, distance_solved, norm, registered
 
 GOAL_RANGE = 0.15  # m, goals lie within ± this of the start gripper's x and y
 START_GRIPPER = (1.3419, 0.7491, 0.5347)  # m, gripper at the start of an episode (start `default`)
@@ -16,6 +17,7 @@ REST_HEIGHT = 0.425  # m, z of a goal on the table (a cube's centre)
 MAX_LIFT = 0.45  # m, goals in the air lie up to this above REST_HEIGHT
 TOLERANCE = 0.05  # m, closer than this is solved
 STACK_HEIGHT = 0.475  # m, centre of a cube on another
+GUIDED_RADIUS = 0.03  # m, a cube closer than this to the gripper is at hand, and one closer to its goal is there
 STACK_CLEARANCE = 0.06  # m, 1.2 x TOLERANCE between gripper and goal for a stack to count
 
 _NAME = re.compile(r"(reach)|(push|pnp)([1-9]\d?)?|(stack)(?:([1-9]\d?)on([1-9]\d?))?")
@@ -94,11 +96,39 @@ def _build(name: str, layout: Any, centre: Sequence[float]) -> Module:
     name = canonical(name)
     if kind == "reach":
         return _anywhere(name, layout.gripper_position, centre)
-    if kind == "push":
-        return _on_table(name, layout.cube_position(cube), centre)
-    if kind == "pnp":
-        return _anywhere(name, layout.cube_position(cube), centre)
-    return _stack(name, layout.cube_position(cube), layout.cube_position(base), layout.gripper_position, centre)
+    if kind == "stack":
+        module = _stack(name, layout.cube_position(cube), layout.cube_position(base), layout.gripper_position, centre)
+    elif kind == "push":
+        module = _on_table(name, layout.cube_position(cube), centre)
+    else:
+        module = _anywhere(name, layout.cube_position(cube), centre)
+    return dataclasses.replace(module, guides=_guides(kind, layout, cube))
+
+
+def _guides(kind: str, layout: Any, cube: int) -> tuple[Guide, ...]:
+    """Reach at the cube until it is at hand; for stack, until the cube is in its place, pnp brings it there."""
+    position, relative = layout.cube_position(cube), layout.cube_relative_position(cube)
+
+    def far(obs: jax.Array, goal: jax.Array) -> jax.Array:
+        return jnp.linalg.norm(obs[relative]) > GUIDED_RADIUS
+
+    def near(obs: jax.Array, goal: jax.Array) -> jax.Array:
+        return jnp.linalg.norm(obs[relative]) <= GUIDED_RADIUS
+
+    def away(obs: jax.Array, goal: jax.Array) -> jax.Array:
+        return jnp.linalg.norm(obs[position] - goal) > GUIDED_RADIUS
+
+    if kind != "stack":
+        return (Guide("reach", lambda obs, goal: obs[position], far),)
+    return (
+        Guide("reach", lambda obs, goal: obs[position], lambda obs, goal: far(obs, goal) & away(obs, goal)),
+        Guide(canonical(f"pnp{cube}"), lambda obs, goal: goal, lambda obs, goal: near(obs, goal) & away(obs, goal)),
+    )
+
+
+def _mirror(goal: jax.Array, centre: Sequence[float]) -> jax.Array:
+    """[2] or [3] -> the same: a point mirrored in the arm's plane, that through the start gripper."""
+    return goal.at[1].set(2 * centre[1] - goal[1])
 
 
 def _sample_xy(key: jax.Array, centre: Sequence[float]) -> jax.Array:
@@ -121,6 +151,7 @@ def _anywhere(name: str, position: slice, centre: Sequence[float]) -> Module:
         outcome=lambda obs: obs[position],
         sample_goal=lambda key: _sample_xyz(key, centre),
         solved=lambda obs, goal: distance_solved(obs[..., position], goal, TOLERANCE),
+        mirror=lambda goal: _mirror(goal, centre),
     )
 
 
@@ -133,6 +164,7 @@ def _on_table(name: str, position: slice, centre: Sequence[float], achievable: b
         sample_goal=lambda key: _sample_xy(key, centre),
         solved=lambda obs, goal: distance_solved(obs[..., position], goal_point(goal), TOLERANCE),
         achievable=achievable,
+        mirror=lambda goal: _mirror(goal, centre) if achievable else goal,  # distractors move on their own
     )
 
 
@@ -163,4 +195,5 @@ def _stack(name: str, top: slice, base: slice, gripper: slice, centre: Sequence[
         sample_goal=lambda key: jnp.array([*centre, STACK_HEIGHT], jnp.float32),
         solved=solved,
         goal_at=goal_at,
+        mirror=lambda goal: _mirror(goal, centre),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envs.fetch.constants import CONTROL_PERIOD
 
@@ -111,6 +112,27 @@ class ObservationLayout:
         for k in range(1, self.num_distractors + 1):
             rows[f"distractor{k}_position"] = self.distractor_position(k)
         return rows
+
+    def mirror(self, obs: Array, y: float) -> Array:
+        """[O] -> [O]: the observation mirrored in the vertical plane at `y` (m), in which the arm stands.
+
+        Right and left finger change places. Distractors, which move on their own, stay.
+        """
+        order, sign, shift = np.arange(self.size), np.ones(self.size, np.float32), np.zeros(self.size, np.float32)
+        for fingers in (self.finger_position, self.finger_velocity):
+            order[fingers] = order[fingers][::-1]
+        cubes = range(1, self.num_cubes + 1)
+        places = [self.gripper_position, *(self.cube_position(k) for k in cubes)]
+        vectors = [self.gripper_velocity]
+        for k in cubes:
+            vectors += [self.cube_relative_position(k), self.cube_velocity(k)]
+            for turning in (self.cube_euler(k), self.cube_angular_velocity(k)):  # x and z change their sense
+                sign[[turning.start, turning.start + 2]] = -1.0
+        for part in (*places, *vectors):
+            sign[part.start + 1] = -1.0
+        for part in places:
+            shift[part.start + 1] = 2 * y
+        return obs[order] * sign + shift
 
     def _cube(self, k: int, offset: int) -> slice:
         _check_index("cube", k, self.num_cubes)

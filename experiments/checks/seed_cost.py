@@ -18,6 +18,7 @@ from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.learner.state import no_metrics, setup
 from experiments import probe
 from experiments.engine.options import OneLineParser
 
@@ -55,8 +56,8 @@ def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
     from curious_jax.learner import trainer
 
     env = program.make_env(config)
-    state, total = trainer.init(config, env), trainer.no_metrics(config)
-    epoch = trainer.compiled_epoch(trainer.setup(config, env), state)
+    state, total = trainer.init(config, env), no_metrics(config)
+    epoch = trainer.compile_epoch(setup(config, env), state)
     held = [state, total]
 
     def turn(cycles: int) -> float:

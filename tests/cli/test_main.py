@@ -46,12 +46,12 @@ def test_every_public_name_is_there_and_can_be_called_whatever_was_imported_firs
 import sys
 import curious_jax
 assert "jax" not in sys.modules
-from curious_jax.fit import History  # the module, which is the function's namesake
+from curious_jax.fit import Progress  # the module, which is the function's namesake
 assert all(name in dir(curious_jax) and getattr(curious_jax, name) for name in curious_jax.__all__)
 for name in ("make_config", "make", "fit", "evaluate", "load_policy", "save_policy", "register"):
     assert callable(getattr(curious_jax, name)), name
 from curious_jax import evaluate, fit
-assert fit.History is History and callable(evaluate.main)
+assert fit.Progress is Progress and callable(evaluate.main)
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 

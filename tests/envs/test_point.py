@@ -8,6 +8,7 @@ from helpers.parts import make_run, probe_config, run_cycles
 
 from curious_jax import evaluation
 from curious_jax.learner import trainer
+from curious_jax.learner.state import policy_params
 from envs import modules as envs_modules
 from envs import point
 from envs.modules import Module
@@ -129,7 +130,7 @@ def test_a_registered_module_trains(monkeypatch):
     run = make_run(config)
     assert run.env.layout.num_cubes == 2
     state, _ = run_cycles(run, trainer.init(config, run.env), 30)
-    found = evaluation.evaluate(config, run.env, trainer.policy(state), jax.random.key(0), 50)
+    found = evaluation.evaluate(config, run.env, policy_params(state), jax.random.key(0), 50)
     assert found.rate["right"] >= 0.9
 
 
@@ -151,7 +152,7 @@ def trained(cycles, **settings):
 def learned():
     """CURIOUS on the probe: the curriculum after every cycle, and an evaluation of 200 episodes per module."""
     run, state, record = trained(CYCLES)
-    return record, evaluation.evaluate(run.config, run.env, trainer.policy(state), jax.random.key(99), 400)
+    return record, evaluation.evaluate(run.config, run.env, policy_params(state), jax.random.key(99), 400)
 
 
 def shares(record, module):

@@ -13,6 +13,7 @@ from scipy import stats
 import envs
 from curious_jax import config as configs
 from curious_jax.learner import curriculum, trainer
+from curious_jax.learner.state import Setup, TrainState, setup
 from curious_jax.types import Episode
 from envs.fetch import modules as fetch_modules
 from envs.fetch.observation import ObservationLayout
@@ -42,9 +43,9 @@ def probe_config(**settings: Any) -> configs.TrainConfig:
     return configs.make_config(**{**learns, **settings})
 
 
-def make_run(config: configs.TrainConfig, env: Any = None) -> trainer.Setup:
+def make_run(config: configs.TrainConfig, env: Any = None) -> Setup:
     """The parts of a run, in its own world unless another is given."""
-    return trainer.setup(config, env or envs.make(config.world, config.modules, config.distractors))
+    return setup(config, env or envs.make(config.world, config.modules, config.distractors))
 
 
 @struct.dataclass
@@ -58,7 +59,7 @@ class CycleRecord:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
-def run_cycles(run: trainer.Setup, state: trainer.TrainState, cycles: int) -> tuple[trainer.TrainState, CycleRecord]:
+def run_cycles(run: Setup, state: TrainState, cycles: int) -> tuple[TrainState, CycleRecord]:
     """So many cycles of one seed, recording the curriculum after each."""
 
     def cycle(state, _):

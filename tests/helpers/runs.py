@@ -13,15 +13,15 @@ def without_timings(rows):
 
 
 def saved(run):
-    """(config, moment) of a run's last checkpoint."""
+    """(checkpoint, progress) of a run's last checkpoint."""
     found = resume.find(run)
     return found, resume.load(found, found.config, program.make_env(found.config))
 
 
 def assert_same_run(a, b):
-    (found_a, moment_a), (found_b, moment_b) = saved(a), saved(b)
+    (found_a, progress_a), (found_b, progress_b) = saved(a), saved(b)
     assert found_a.path.name == found_b.path.name and found_a.config == found_b.config
-    assert_same(moment_a.state, moment_b.state)
-    assert_same(moment_a.total, moment_b.total)
+    assert_same(progress_a.state, progress_b.state)
+    assert_same(progress_a.total, progress_b.total)
     assert without_timings(runfolder.read_rows(a)) == without_timings(runfolder.read_rows(b))
     assert found_a.info["best"] == found_b.info["best"]

@@ -100,8 +100,8 @@ def test_the_flat_goal_can_be_reached_without_distractors_and_never_with_one():
 def test_curious_and_muvfa_are_what_they_were_before_there_were_others(algorithm, losses):
     """The figures of commit 507cc05 on one CPU."""
     config = tiny_config(algorithm=algorithm, seed=3, episodes=160, window=2, self_evaluation=0.5)
-    _, history = fit(config, envs.make("point", config.modules, config.distractors))
-    row = history.rows[-1]
+    progress = fit(config, envs.make("point", config.modules, config.distractors))
+    row = progress.rows[-1]
     found = [row[f"train/{key}"] for key in ("critic_loss", "actor_loss", "q_mean")]
     assert found == pytest.approx(losses, rel=1e-3)
 

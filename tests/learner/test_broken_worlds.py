@@ -76,11 +76,12 @@ def test_a_nan_in_one_of_sixteen_worlds(world):
     )  # fmt: skip
     start = trainer.init(config, sound)
     env = OneNan(sound, first_starts(start)[BROKEN])
-    state, history = fit.fit(config, env)
+    progress = fit.fit(config, env)
+    state = progress.state
 
-    assert history.status == "completed"
-    assert (history.updates, history.env_steps) == (20, ENVS * STEPS)
-    assert history.rows[-1]["nan_episodes"] == 1
+    assert progress.status == "completed"
+    assert (progress.updates, progress.env_steps) == (20, ENVS * STEPS)
+    assert progress.rows[-1]["nan_episodes"] == 1
     numbers = [x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.inexact)]
     assert all(np.isfinite(x).all() for x in numbers)
     assert int(state.replay.size) == int(state.curriculum.count.sum()) == ENVS * cycles - 1

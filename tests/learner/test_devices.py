@@ -19,6 +19,7 @@ from curious_jax import evaluate, train
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
+from curious_jax.learner.state import make_policy, no_metrics, policy_params, setup
 from curious_jax.run import checkpoints, policies, resume
 
 ROOT = Path(__file__).parents[2]
@@ -49,8 +50,8 @@ def first_cycle(world, number):
     """(state after one cycle with one update, sums of its metrics) of a run on so many devices."""
     config = settings_of(world, number)
     env = program.make_env(config)
-    run, state = trainer.setup(config, env), trainer.init(config, env)
-    state, total = trainer.compiled_epoch(run, state)(state, trainer.no_metrics(config), 1)
+    run, state = setup(config, env), trainer.init(config, env)
+    state, total = trainer.compile_epoch(run, state)(state, no_metrics(config), 1)
     assert all(x.sharding.is_fully_replicated for x in jax.tree.leaves(state))
     assert len(state.replay.obs.devices()) == number
     return state, total
@@ -114,20 +115,20 @@ def test_what_four_devices_saved_opens_on_one(four, capsys):
     assert found.config.devices == 4
     config = resume.asked(found, {"devices": 1})
     env = program.make_env(config)
-    moment = resume.load(found, config, env)
+    progress = resume.load(found, config, env)
     like = trainer.init(config, env)
-    assert jax.tree.structure(moment.state) == jax.tree.structure(like)
-    for a, b in zip(jax.tree.leaves(moment.state), jax.tree.leaves(like), strict=True):
+    assert jax.tree.structure(progress.state) == jax.tree.structure(like)
+    for a, b in zip(jax.tree.leaves(progress.state), jax.tree.leaves(like), strict=True):
         assert (a.shape, a.dtype, a.devices()) == (b.shape, b.dtype, b.devices())
-    assert jax.random.key_impl(moment.state.key) == jax.random.key_impl(like.key)
+    assert jax.random.key_impl(progress.state.key) == jax.random.key_impl(like.key)
 
     policy = policies.load(run).policy
     rng = np.random.default_rng(0)
     obs = rng.normal(size=(PROBES, env.obs_size)).astype(np.float32)
     goal = rng.normal(size=(PROBES, env.modules.goal_size)).astype(np.float32)
     module = np.arange(PROBES, dtype=np.int32) % env.modules.num_modules
-    setup = trainer.setup(config, env)
-    actions = [trainer.acting(setup, p)(obs, goal, module) for p in (policy, trainer.policy(moment.state))]
+    parts = setup(config, env)
+    actions = [make_policy(parts, p)(obs, goal, module) for p in (policy, policy_params(progress.state))]
     np.testing.assert_allclose(actions[0], actions[1], atol=1e-6)
 
     assert evaluate.main([str(run), "--episodes", "5", "--json"]) == 0

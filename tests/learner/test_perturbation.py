@@ -15,7 +15,8 @@ from curious_jax import evaluation
 from curious_jax.cli import program
 from curious_jax.config import PerturbationConfig
 from curious_jax.errors import ConfigError
-from curious_jax.learner import perturbation, rollout, trainer
+from curious_jax.learner import perturbation, rollout
+from curious_jax.learner.state import init_one, policy_params
 from envs.fetch.observation import ObservationLayout
 from envs.modules import ModuleTable
 from envs.point import PointLayout
@@ -106,7 +107,7 @@ def rates(world, trained=0, names=("solved", "cube", "never"), **settings):
     world = StillWorld(ModuleTable(tuple(m for m in world.modules.modules if m.name in names)))
     config = tiny_config(modules=names, distractors=0, **settings)
     run = make_run(config, world)
-    policy = trainer.policy(jax.eval_shape(lambda: trainer.init_one(run, 0)))
+    policy = policy_params(jax.eval_shape(lambda: init_one(run, 0)))
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), policy)
     return evaluation.evaluate(config, world, zeros, jax.random.key(0), 12, trained).rate
 

@@ -140,15 +140,6 @@ def test_adding_under_vmap_is_adding_each():
         jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda x, k=k: x[k], both), one)
 
 
-def test_bytes_needed_is_what_init_allocates():
-    shape = (CAPACITY, STEPS, 2, 1, 2, MODULES)
-    arrays = sum(x.nbytes for x in jax.tree.leaves(replay.init(*shape)))
-    assert 0 <= arrays - replay.bytes_needed(*shape) <= 64  # counters aside
-
-
-# Shares of a batch
-
-
 @pytest.mark.parametrize(
     ("p", "batch", "shares"),
     [

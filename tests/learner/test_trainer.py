@@ -8,6 +8,7 @@ from helpers.parts import FaultyEnv, assert_same, assert_uniform, make_run, run_
 
 from curious_jax.config import HindsightConfig
 from curious_jax.learner import hindsight, replay, trainer
+from curious_jax.learner.state import init_one, make_policy, no_metrics, policy_params
 
 CYCLES = 20
 
@@ -16,7 +17,7 @@ def compiled(run):
     """(state, cycles, sums so far: none) -> (state, sums)."""
 
     epoch = jax.jit(lambda state, total, cycles: trainer.train_epoch(run, state, total, cycles))
-    return lambda state, cycles, total=None: epoch(state, total or trainer.no_metrics(run.config), cycles)
+    return lambda state, cycles, total=None: epoch(state, total or no_metrics(run.config), cycles)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def epoch(run):
 @pytest.fixture(scope="module")
 def init(run):
     """seed -> the state before training."""
-    return jax.jit(lambda seed: trainer.init_one(run, seed))
+    return jax.jit(lambda seed: init_one(run, seed))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_networks_see_observation_goal_and_descriptor(run, init):
     state = init(0)
     kernel = state.learner.critic["params"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape[0] == run.env.obs_size + 2 * 3 + 3 + run.env.action_size
-    act = jax.jit(trainer.acting(run, trainer.policy(state)))
+    act = jax.jit(make_policy(run, policy_params(state)))
     action = act(jnp.zeros((5, run.env.obs_size)), jnp.zeros((5, 6)), jnp.zeros(5, jnp.int32))
     assert action.shape == (5, run.env.action_size)
 

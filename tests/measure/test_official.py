@@ -7,7 +7,7 @@ import pytest
 from helpers.parts import make_run, tiny_config
 
 from curious_jax import errors
-from curious_jax.learner import trainer
+from curious_jax.learner.state import init_one, make_policy, policy_params
 from curious_jax.measure import official as judge
 
 
@@ -17,7 +17,7 @@ def fetch_run(*modules, **settings):
 
 def test_the_policy_is_asked_for_its_module_s_goal():
     run = fetch_run("reach", "push", "pnp")
-    policy = trainer.policy(jax.eval_shape(lambda: trainer.init_one(run, 0)))
+    policy = policy_params(jax.eval_shape(lambda: init_one(run, 0)))
     policy = jax.tree.map(lambda x: jnp.full(x.shape, 0.03, x.dtype), policy)
     policy = policy.replace(
         actor=jax.tree.map(lambda x: 0.1 * jax.random.normal(jax.random.key(x.size), x.shape), policy.actor)
@@ -27,7 +27,7 @@ def test_the_policy_is_asked_for_its_module_s_goal():
         rng.normal(size=(2, 40)).astype(np.float32),
         np.array([[1.3, 0.7, 0.425], [1.4, 0.8, 0.6]], np.float32),
     )
-    acting = trainer.acting(run, policy)
+    acting = make_policy(run, policy)
     slots = {"FetchReach-v4": (0, 3), "FetchPush-v4": (3, 2), "FetchPickAndPlace-v4": (5, 3)}
     for index, (name, (first, size)) in enumerate(slots.items()):
         assert judge.module_index(name, run) == index

@@ -6,6 +6,7 @@ import numpy as np
 from helpers.parts import make_run, tiny_config
 
 from curious_jax.learner import replay, trainer
+from curious_jax.learner.state import init_one
 from curious_jax.measure import timing
 
 
@@ -23,8 +24,8 @@ def test_a_filled_store_serves_every_module():
 
 def test_a_cycle_makes_no_copy_of_the_store():
     run = make_run(tiny_config(capacity=4000))
-    shapes = jax.eval_shape(lambda: trainer.init_one(run, jnp.int32(0)))
+    shapes = jax.eval_shape(lambda: init_one(run, jnp.int32(0)))
     store = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(shapes.replay))
-    memory = trainer.compiled_epoch(run, shapes).memory_analysis()
+    memory = trainer.compile_epoch(run, shapes).memory_analysis()
     assert memory.alias_size_in_bytes > store
     assert memory.temp_size_in_bytes < store / 4

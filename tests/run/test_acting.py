@@ -1,5 +1,6 @@
 """Policies to act with: loaded by path, asked by a module's name and its own goal, or by Gymnasium's dicts."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from helpers.parts import tiny_config
 
 import curious_jax
+from curious_jax import fit
 from curious_jax.evaluation import Result
-from curious_jax.fit import History
-from curious_jax.learner import trainer
+from curious_jax.learner.state import make_policy, setup
 from curious_jax.types import FLAT
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +32,9 @@ def test_a_policy_knows_its_modules_and_their_goals(policy):
 
 def test_it_acts_as_the_learner_does(policy):
     obs = np.linspace(-0.4, 0.4, policy.env.obs_size, dtype=np.float32)
-    run = trainer.setup(policy.config, policy.env)
+    run = setup(policy.config, policy.env)
     goal = jnp.zeros(6).at[2:4].set(jnp.array([0.1, -0.2]))
-    expected = trainer.acting(run, policy.params)(obs, goal, jnp.int32(1))
+    expected = make_policy(run, policy.params)(obs, goal, jnp.int32(1))
     found = policy.act(obs, "push", [0.1, -0.2])
     assert found.shape == (3,) and np.abs(found).max() <= 1
     np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -64,42 +65,41 @@ def test_what_does_not_fit_is_named(policy, obs, module, goal, message):
 
 @pytest.fixture
 def untrained():
-    """(state, history) of runs of an algorithm before their first cycle, as `fit` would return them."""
+    """untrained(**settings) -> the progress of a run as `fit` would return it, its networks as they were made."""
 
     def make(**settings):
         config = tiny_config(**settings)
         env = curious_jax.make(config)
         rates = Result({"reach": 3, "push": 1}, {"reach": 4, "push": 4})
-        history = History(config, ("reach", "push"), results=[rates] * config.num_seeds, cycles=2)
-        return trainer.init(config, env), history
+        return dataclasses.replace(fit.begin(config, env), results=(rates,) * config.num_seeds, cycles=2)
 
     return make
 
 
 def test_a_policy_is_kept_after_fit_and_loaded(untrained, tmp_path):
-    state, history = untrained()
-    curious_jax.save_policy(tmp_path / "mine", state, history)
+    progress = untrained()
+    curious_jax.save_policy(tmp_path / "mine", progress)
     loaded = curious_jax.load_policy(tmp_path / "mine")
-    assert (loaded.config, loaded.episodes) == (history.config, history.episodes)
-    jax.tree.map(np.testing.assert_array_equal, loaded.params.actor, state.learner.actor)
+    assert (loaded.config, loaded.episodes) == (progress.config, progress.episodes)
+    jax.tree.map(np.testing.assert_array_equal, loaded.params.actor, progress.state.learner.actor)
 
 
 def test_one_seed_of_several(untrained, tmp_path):
-    state, history = untrained(num_seeds=2, seed=5)
-    curious_jax.save_policy(tmp_path / "mine", state, history)
+    progress = untrained(num_seeds=2, seed=5)
+    curious_jax.save_policy(tmp_path / "mine", progress)
     second = curious_jax.load_policy(tmp_path / "mine", seed_index=1)
     assert second.config.seed == 6
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[1]), second.params.actor, state.learner.actor)
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[1]), second.params.actor, progress.state.learner.actor)
     with pytest.raises(curious_jax.ConfigError, match="seed_index=2: must be from 0 to 1"):
         curious_jax.load_policy(tmp_path / "mine", seed_index=2)
 
 
 def test_the_flat_goal_asks_for_all_modules(untrained, tmp_path):
-    state, history = untrained(algorithm="her", distractors=0)
-    curious_jax.save_policy(tmp_path / "flat", state, history)
+    progress = untrained(algorithm="her", distractors=0)
+    curious_jax.save_policy(tmp_path / "flat", progress)
     flat = curious_jax.load_policy(tmp_path / "flat")
     obs, goal = np.full(6, 0.1, np.float32), np.array([0.1, 0.2, 0.3, 0.4], np.float32)
-    expected = trainer.acting(trainer.setup(flat.config, flat.env), flat.params)(obs, goal, jnp.int32(FLAT))
+    expected = make_policy(setup(flat.config, flat.env), flat.params)(obs, goal, jnp.int32(FLAT))
     np.testing.assert_allclose(flat.act(obs, "all", goal), expected, atol=1e-6)
     with pytest.raises(curious_jax.ConfigError, match="must be all"):
         flat.act(obs, "push", goal[:2])

@@ -30,16 +30,16 @@ SMALL_RUN = dict(world="point", modules=("reach", "push"), num_envs=4, capacity=
 
 @functools.cache
 def beginning():
-    """(env, state, total) before the first cycle."""
+    """(config, env, state) before the first cycle."""
     config = configs.make_config(**SMALL_RUN)
     env = program.make_env(config)
-    return env, trainer.init(config, env), trainer.no_metrics(config)
+    return config, env, trainer.init(config, env)
 
 
 def moment(cycles):
     """A run of 4 environments between two cycles."""
-    _, state, total = beginning()
-    return fit.Moment(state, total, fit.Progress(cycles, [0], [None], 1.0, 2.0, 3.0, 0.5))
+    config, env, state = beginning()
+    return dataclasses.replace(fit.begin(config, env, state), cycles=cycles, train_s=2.0)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def make(tmp_path):
     def make(**settings):
         config, notes = configs.make_config(**SMALL_RUN, **settings), []
         run = runfolder.claim(config, str(tmp_path / "run"))
-        made.append(checkpoints.Saver(run, config, beginning()[0], notes.append))
+        made.append(checkpoints.Saver(run, config, beginning()[1], notes.append))
         return made[-1], tmp_path / "run" / "checkpoints", notes
 
     yield make
@@ -122,7 +122,7 @@ def test_what_is_written_is_the_state_at_that_time(make, monkeypatch):
     monkeypatch.setattr(manifest, "seal", lambda *args: (going.wait(60), seal(*args)))
     saver, folder, _ = make()
     config = configs.make_config(**SMALL_RUN)
-    state = trainer.init(config, beginning()[0])
+    state = trainer.init(config, beginning()[1])
     wanted = jax.tree.map(lambda x: np.array(jax.random.key_data(x) if x.dtype == state.key.dtype else x), state)
     saver.start(dataclasses.replace(moment(1), state=state), 0.5)
 
@@ -133,7 +133,7 @@ def test_what_is_written_is_the_state_at_that_time(make, monkeypatch):
     overwrite(overwrite(state))
     going.set()
     saver.close()
-    like = {"state": jax.eval_shape(lambda: trainer.init(config, beginning()[0])), "total": beginning()[2]}
+    like = {"state": jax.eval_shape(lambda: trainer.init(config, beginning()[1])), "total": moment(1).total}
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
     found = checkpoints.read(folder / "80" / "state", like)["state"]
@@ -154,7 +154,7 @@ def test_not_finite_names_the_arrays():
     broken = learner.replace(actor=jax.tree.map(lambda x: x * jnp.inf, learner.actor))
     found = checkpoints.not_finite(moment(1).state.replace(learner=broken))
     assert found and all(name.startswith(".actor") for name in found)
-    assert not trainer.finite(moment(1).state.replace(learner=broken), moment(1).total)
+    assert not trainer.is_finite(moment(1).state.replace(learner=broken), moment(1).total)
 
 
 # In which order.

@@ -20,6 +20,7 @@ from curious_jax import fit, train
 from curious_jax.cli import parser, program
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
+from curious_jax.learner.state import no_metrics
 from curious_jax.run import checkpoints, files, manifest, resume
 from curious_jax.run import folder as runfolder
 
@@ -62,44 +63,44 @@ def test_several_seeds_go_on_too(two_seed_run, tmp_path, capsys):
     run = shutil.copytree(two_seed_run, tmp_path / "two")
     before, _ = saved(run)
     assert train.main(["--resume", str(run), "--episodes", "24"]) == 0
-    after, moment = saved(run)
+    after, progress = saved(run)
     assert (before.episodes, after.episodes) == (16, 24)
-    assert moment.state.key.shape == (2,)
+    assert progress.state.key.shape == (2,)
     assert [(r["episodes"], r["seed"]) for r in runfolder.read_rows(run)[-2:]] == [(24, 5), (24, 6)]
 
 
 def test_an_interruption_within_an_epoch_changes_nothing(setting, tmp_path, monkeypatch):
     config, env = setting
-    state, whole = fit.fit(config, env)
+    whole = fit.fit(config, env)
     monkeypatch.setattr(fit, "SLICE_S", 0.0)  # a cycle at a time
     folder = runfolder.claim(config, str(tmp_path / "run"))
     kept = checkpoints.Saver(folder, config, env, print)
 
-    def stop_within_the_epoch(moment, status):
-        if moment.progress.cycles == 3:
-            kept.finish(moment, 0.5)
-        return moment.progress.cycles == 3
+    def stop_within_the_epoch(progress):
+        if progress.cycles == 3:
+            kept.finish(progress, 0.5)
+        return progress.cycles == 3
 
-    _, first = fit.fit(config, env, between=stop_within_the_epoch)
-    assert (first.status, first.cycles, first.rows) == ("interrupted", 3, [])
+    first = fit.fit(config, env, stop_within_the_epoch)
+    assert (first.status, first.cycles, first.rows) == ("interrupted", 3, ())
     kept.close()
-    _, moment = saved(tmp_path / "run")
-    assert float(moment.total.critic_loss) > 0 and moment.progress.train_s > 0
-    again, second = fit.fit(config, env, start=moment)
-    assert_same(state, again)
+    _, kept_progress = saved(tmp_path / "run")
+    assert float(kept_progress.total.critic_loss) > 0 and kept_progress.train_s > 0
+    second = fit.fit(config, env, start=kept_progress)
+    assert_same(whole.state, second.state)
     assert without_timings(second.rows) == without_timings(whole.rows)
     assert [row["episodes"] for row in second.rows] == [16, 32]
     assert (second.status, second.mean_success) == (whole.status, whole.mean_success)
 
 
 def test_a_checkpoint_holds_the_types_and_structure_of_a_run(run):
-    found, moment = saved(run)
+    found, progress = saved(run)
     like = jax.eval_shape(lambda: trainer.init(found.config, program.make_env(found.config)))
-    assert jax.tree.structure(like) == jax.tree.structure(moment.state)
-    shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(tree)] for tree in (like, moment.state)]
+    assert jax.tree.structure(like) == jax.tree.structure(progress.state)
+    shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(tree)] for tree in (like, progress.state)]
     assert shapes[0] == shapes[1]
-    assert jnp.issubdtype(moment.state.key.dtype, jax.dtypes.prng_key)
-    assert int(moment.state.cycle) == 4 == moment.progress.cycles
+    assert jnp.issubdtype(progress.state.key.dtype, jax.dtypes.prng_key)
+    assert int(progress.state.cycle) == 4 == progress.cycles
 
 
 def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
@@ -107,9 +108,8 @@ def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     options = ["--num-envs", "10", "--evaluation-interval", "40", "--distractors", "1"]
     run, cycles = tmp_path / "run", 2_147_483_000 // (10 * 20)
     assert train.main([*small, *options, "--out", str(run)]) == 0
-    found, moment = saved(run)
-    state = moment.state.replace(cycle=jnp.int32(cycles))
-    progress = dataclasses.asdict(moment.progress) | {"cycles": cycles}
+    found, progress = saved(run)
+    state = progress.state.replace(cycle=jnp.int32(cycles))
     files.remove(found.path)
     folder = runfolder.reopen(run)
     schedule = dataclasses.replace(found.config.schedule, episodes=10 * cycles + 40)
@@ -117,7 +117,8 @@ def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     config = dataclasses.replace(found.config, schedule=schedule, perturbation=shifted)
     folder.go_on(config, 0)
     saver = checkpoints.Saver(folder, config, program.make_env(config), print)
-    saver.finish(fit.Moment(state, trainer.no_metrics(found.config), fit.Progress(**progress)), 0.0)
+    nothing = no_metrics(found.config)
+    saver.finish(dataclasses.replace(progress, config=config, state=state, total=nothing, cycles=cycles), 0.0)
     saver.close()
     folder.close()
     assert train.main(["--resume", str(run)]) == 0
@@ -125,9 +126,9 @@ def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     row = runfolder.read_rows(run)[-1]
     assert (row["env_steps"], row["episodes"]) == (2_147_483_800, 107_374_190)
     assert json.loads((run / "summary.json").read_text())["env_steps"] == 2_147_483_800
-    found, moment = saved(run)
-    assert int(moment.state.cycle) == moment.progress.cycles == cycles + 4
-    shift = perturbation.offset(found.config.perturbation, program.make_env(found.config), moment.state.cycle * 10)
+    found, progress = saved(run)
+    assert int(progress.state.cycle) == progress.cycles == cycles + 4
+    shift = perturbation.offset(found.config.perturbation, program.make_env(found.config), progress.state.cycle * 10)
     assert float(jnp.abs(shift).max()) == pytest.approx(0.05)
 
 
@@ -271,8 +272,8 @@ def old_run(run):
     """The finished run as an earlier version wrote it."""
     import orbax.checkpoint as ocp
 
-    found, moment = saved(run)
-    tree = {"state": moment.state, "total": moment.total}
+    found, progress = saved(run)
+    tree = {"state": progress.state, "total": progress.total}
     tree = jax.tree.map(lambda x: np.asarray(jax.random.key_data(x) if resume.is_key(x) else x), tree)
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(run / "checkpoints" / "state-320" / "state", tree)
@@ -355,10 +356,10 @@ def test_keys_of_another_kind_are_refused(run, monkeypatch):
 
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monkeypatch, capsys):
     def load_with_a_nan(*args):
-        moment = load(*args)
-        learner = moment.state.learner
+        progress = load(*args)
+        learner = progress.state.learner
         critic = jax.tree.map(lambda x: x.at[(0,) * x.ndim].set(jnp.nan), learner.critic)
-        return dataclasses.replace(moment, state=moment.state.replace(learner=learner.replace(critic=critic)))
+        return dataclasses.replace(progress, state=progress.state.replace(learner=learner.replace(critic=critic)))
 
     load = resume.load
     monkeypatch.setattr(resume, "load", load_with_a_nan)
@@ -374,9 +375,9 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monk
     good = resume.find(run)
     dump = dataclasses.replace(good, path=dumped, info=resume.read_info(dumped))
     broken = load(dump, dump.config, program.make_env(dump.config))
-    assert not trainer.finite(broken.state, broken.total) and int(broken.state.cycle) > 4
+    assert not trainer.is_finite(broken.state, broken.total) and int(broken.state.cycle) > 4
 
     monkeypatch.setattr(resume, "load", load)
     assert train.main(["--resume", str(run)]) == 0  # config.json asks for the 32 episodes now
-    _, moment = saved(run)
-    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(moment.state.learner))
+    _, progress = saved(run)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(progress.state.learner))

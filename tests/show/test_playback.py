@@ -9,7 +9,7 @@ import pytest
 
 from curious_jax import config as configs
 from curious_jax import evaluation
-from curious_jax.learner import trainer
+from curious_jax.learner.state import setup
 from curious_jax.run import policies
 from curious_jax.show import playback
 from curious_jax.types import FLAT
@@ -57,7 +57,7 @@ def test_the_same_key_gives_the_same_episodes_and_another_key_others(loaded, rec
 
 def test_it_succeeds_as_often_as_evaluation_does(loaded):
     rate = playback.record(loaded, jax.random.key(0), np.zeros(400, int)).solved[-1].mean()
-    run = trainer.setup(loaded.config, loaded.env)
+    run = setup(loaded.config, loaded.env)
     batch = jax.jit(functools.partial(evaluation.batch_success, run))
     success, _ = batch(loaded.policy, jax.random.key(1), np.zeros(400, np.int32))
     assert rate == pytest.approx(float(success.mean()), abs=0.15)  # four standard errors of the difference at 1/2

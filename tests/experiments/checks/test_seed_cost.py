@@ -14,8 +14,8 @@ def test_ten_seeds_compile_once():
     for seeds in (1, 10):
         config = tiny_config(num_seeds=seeds)
         env = envs.make(config.world, config.modules, config.distractors)
-        _, history = fit(config, env)
-        assert len(history.rows) == 2 * seeds
+        progress = fit(config, env)
+        assert len(progress.rows) == 2 * seeds
         traces[seeds] = env.traces.step
     assert traces[10] == traces[1] == 2  # training and evaluation, once each
 

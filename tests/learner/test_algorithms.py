@@ -1,4 +1,4 @@
-"""MG-ME's experts: who acts, whose turn it is, and who learns."""
+"""What differs between the algorithms: HER's flat goal; of MG-ME's experts who acts, whose turn it is, who learns."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,9 @@ import numpy as np
 from helpers.parts import assert_same, make_run, run_cycles, tiny_config
 
 from curious_jax.config import ScheduleConfig, make_config
-from curious_jax.learner import experts, trainer
-from curious_jax.types import Learner
+from curious_jax.learner import trainer
+from curious_jax.learner.algorithms import ALGORITHMS, CURIOUS, HER, MGME, ExpertsState
+from curious_jax.types import FLAT, Learner
 
 
 def scaling_learner():
@@ -17,8 +18,23 @@ def scaling_learner():
     )
 
 
+def test_each_algorithm_asks_for_modules_in_its_own_way():
+    module, turn = jnp.array([0, 2, 1], jnp.int32), jnp.int32(1)
+    asked = {name: (a.practise(module, turn), a.replay(module, turn), a.test(module)) for name, a in ALGORITHMS.items()}
+    same, flat, expert = module, jnp.full(3, FLAT, jnp.int32), jnp.full(3, 1, jnp.int32)
+    assert_same(asked, {
+        "curious": (same, same, same), "muvfa": (same, same, same),
+        "her": (flat, same, flat), "mgme": (expert, expert, same),
+    })  # fmt: skip
+
+
+def test_only_experts_are_picked_and_put_back():
+    for algorithm in (CURIOUS, HER):
+        assert algorithm.pick("whole", 1) == "whole" and algorithm.put("whole", 1, "updated") == "updated"
+
+
 def test_each_input_is_acted_on_by_the_expert_that_its_descriptor_names():
-    learner = experts.make(scaling_learner(), 3)
+    learner = MGME.extend(scaling_learner(), 3)
     inputs = jnp.array([[2.0, 0, 0, 1], [2.0, 1, 0, 0], [3.0, 0, 1, 0]])  # a number and the descriptor
     action = learner.act(jnp.array([1.0, 10.0, 100.0]), inputs)
     np.testing.assert_array_equal(action, [[200.0], [2.0], [30.0]])
@@ -26,11 +42,11 @@ def test_each_input_is_acted_on_by_the_expert_that_its_descriptor_names():
 
 
 def test_experts_start_apart():
-    assert len(np.unique(experts.make(scaling_learner(), 3).init(jax.random.key(0)).experts)) == 3
+    assert len(np.unique(MGME.extend(scaling_learner(), 3).init(jax.random.key(0)).experts)) == 3
 
 
 def turns(schedule, order, cycles, modules=3):
-    return [int(experts.turn(schedule, order, jnp.int32(cycle), modules)) for cycle in range(cycles)]
+    return [int(MGME.turn(ExpertsState(None, order), schedule, jnp.int32(cycle), modules)) for cycle in range(cycles)]
 
 
 def test_a_turn_lasts_the_experts_epoch_whatever_the_evaluation_interval():
@@ -57,10 +73,10 @@ def test_each_round_gives_every_expert_one_turn_in_a_random_order_of_its_own():
 
 def test_one_expert_is_picked_and_put_back():
     key = jax.random.key(0)
-    all_of_them = experts.ExpertsState({"w": jnp.arange(6.0).reshape(3, 2), "n": jnp.array([7, 8, 9])}, key)
-    one = experts.pick(all_of_them, jnp.int32(1))
+    all_of_them = ExpertsState({"w": jnp.arange(6.0).reshape(3, 2), "n": jnp.array([7, 8, 9])}, key)
+    one = MGME.pick(all_of_them, jnp.int32(1))
     assert_same(one, {"w": jnp.array([2.0, 3.0]), "n": jnp.array(8)})
-    back = experts.put(all_of_them, jnp.int32(1), {"w": -one["w"], "n": one["n"] + 1})
+    back = MGME.put(all_of_them, jnp.int32(1), {"w": -one["w"], "n": one["n"] + 1})
     assert back.order is key
     assert_same(back.experts, {"w": jnp.array([[0.0, 1], [-2, -3], [4, 5]]), "n": jnp.array([7, 9, 9])})
 
@@ -80,7 +96,7 @@ def test_an_epoch_practises_one_module_and_trains_its_expert_alone():
         state, _ = run_cycles(run, state, 1)
         traces.append(run.env.traces.step)
         for expert in range(3):
-            of = lambda s: experts.pick(s.learner, expert).critics  # noqa: E731, B023
+            of = lambda s: MGME.pick(s.learner, expert).critics  # noqa: E731, B023
             moved = [np.any(np.asarray(a) != b) for a, b in zip(*map(jax.tree.leaves, (of(before), of(state))))]
             assert all(moved) if expert == turn else not any(moved)
     assert len(set(traces)) == 1  # turns and the shift are traced: one program

@@ -1,0 +1,112 @@
+"""Mirror images: what is reflected, that rewards and (nearly) trajectories are the same, and how many there are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.parts import empty_module, fetch_table, line_module
+from scipy.spatial.transform import Rotation
+
+from curious_jax.errors import ConfigError
+from curious_jax.learner import mirror
+from curious_jax.types import Transition
+from envs import point
+from envs.fetch.observation import ObservationLayout, quaternion_to_euler
+from envs.modules import ModuleTable
+
+LAYOUT = ObservationLayout(2, 1)
+PLANE = 0.7491
+NAMES = ("reach", "push", "pnp2", "stack")
+
+
+def test_mirroring_twice_changes_nothing():
+    obs = jax.random.normal(jax.random.key(0), (LAYOUT.size,))
+    np.testing.assert_allclose(LAYOUT.mirror(LAYOUT.mirror(obs, PLANE), PLANE), obs, atol=1e-6)
+    table, _ = fetch_table(*NAMES, distractors=1)
+    goal = jax.random.normal(jax.random.key(1), (table.goal_size,))
+    for module in range(table.num_modules):
+        own = jnp.where(table.mask(module), goal, 0.0)
+        np.testing.assert_allclose(table.mirror(table.mirror(own, module), module), own, atol=1e-6)
+
+
+def test_what_left_and_right_mean_to_each_part():
+    obs = jnp.arange(1.0, LAYOUT.size + 1)
+    mirrored = LAYOUT.mirror(obs, PLANE)
+    for name, part in LAYOUT.table().items():
+        own = np.asarray(obs[part], float)
+        if name.startswith("distractor"):
+            expected = own
+        elif name.startswith("finger"):
+            expected = own[::-1]
+        elif name == "gripper_position" or name in ("cube1_position", "cube2_position"):
+            expected = [own[0], 2 * PLANE - own[1], own[2]]
+        elif name.endswith(("euler", "angular_velocity")):
+            expected = own * [-1, 1, -1]
+        else:
+            expected = own * [1, -1, 1]
+        np.testing.assert_allclose(mirrored[part], expected, rtol=1e-6, err_msg=name)
+
+
+def test_angles_are_those_of_the_mirrored_cube():
+    flip = np.diag([1.0, -1.0, 1.0])
+    for rotation in Rotation.random(20, random_state=0):
+        w = np.roll(rotation.as_quat(), 1)
+        mirrored = Rotation.from_matrix(flip @ rotation.as_matrix() @ flip)
+        expected = quaternion_to_euler(np.roll(mirrored.as_quat(), 1), np)
+        np.testing.assert_allclose(quaternion_to_euler(w, np) * [-1, 1, -1], expected, atol=1e-6)
+
+
+def test_rewards_are_the_same_in_the_mirror():
+    table, _ = fetch_table(*NAMES)
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(200):
+        obs = jnp.asarray(rng.normal(size=LAYOUT.size) * 0.03, jnp.float32)
+        obs = obs.at[jnp.array([0, 1, 2])].add(jnp.array([1.34, PLANE, 0.53]))
+        for k in (1, 2):
+            obs = obs.at[LAYOUT.cube_position(k)].add(jnp.array([1.34, PLANE, 0.425 + 0.05 * (k == 1)]))
+        module = int(rng.integers(table.num_modules))
+        at = jnp.concatenate([jnp.array([1.34, PLANE, 0.47])] * 4)[: table.goal_size]
+        goal = table.goal_at(jnp.where(table.mask(module), at, 0.0), module, obs)
+        reward = table.reward(obs, goal, module)
+        assert table.reward(LAYOUT.mirror(obs, PLANE), table.mirror(goal, module), module) == reward
+        seen.add((module, float(reward)))
+    assert len(seen) >= 5
+
+
+def test_the_point_world_is_its_own_mirror():
+    env = point.create(("reach", "drag", "push2"))
+    state = env.reset(jax.random.key(1))
+    turned = [x * jnp.array([1.0, -1.0]) for x in (state.position, state.objects)]
+    image = env._observe(*turned, state.distractors, state.key)
+    np.testing.assert_allclose(env.mirror(state.obs), image.obs, atol=1e-7)
+    step = jax.jit(env.step)
+    for key in jax.random.split(jax.random.key(2), 20):
+        action = jax.random.uniform(key, (3,), minval=-1, maxval=1)
+        state, image = step(state, action), step(image, env.mirror_action(action))
+        np.testing.assert_allclose(env.mirror(state.obs), image.obs, atol=1e-6)
+
+
+def test_half_of_a_batch_is_replaced():
+    env, b = point.create(("reach", "drag")), 2000
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.normal(size=(b, *shape)), jnp.float32)  # noqa: E731
+    module = jnp.arange(b, dtype=jnp.int32) % 2
+    goal = jnp.where(env.modules.mask(module), draw(4), 0.0)
+    batch = Transition(draw(env.obs_size), draw(3), draw(), draw(env.obs_size), goal, goal, module)
+    found = mirror.reflect(env, jax.random.key(0), batch)
+    flipped = np.asarray(found.action[:, 1] != batch.action[:, 1])
+    assert abs(flipped.mean() - 0.5) < 0.05
+    np.testing.assert_array_equal(found.reward, batch.reward)
+    np.testing.assert_array_equal(found.obs, jnp.where(flipped[:, None], jax.vmap(env.mirror)(batch.obs), batch.obs))
+    np.testing.assert_array_equal(np.any(found.goal != batch.goal, axis=1), flipped)
+    np.testing.assert_array_equal(found.goal, found.next_goal)
+
+
+def test_goals_without_a_mirror_image_are_refused():
+    env = point.create(("reach",))
+    mirror.check(True, env)
+    odd = type("Odd", (), {"modules": ModuleTable((line_module("odd", 0), empty_module("none", 0)))})
+    mirror.check(False, odd)
+    with pytest.raises(ConfigError, match=r"--mirror on: must be off, since odd has no mirror image"):
+        mirror.check(True, odd)

@@ -173,3 +173,28 @@ def test_a_scene_of_another_kind_is_refused():
 
     with pytest.raises(ValueError, match="one mocap body"):
         protocol.check_model(mujoco.MjModel.from_xml_string("<mujoco/>"))
+
+
+def test_c_physics_takes_arrays_of_the_right_type_and_size_alone():
+    stepper = native.NativePhysics(scene.build_model(2))._stepper
+    x, out = np.zeros((3, stepper.inputs), np.float32), np.zeros((3, stepper.outputs), np.float32)
+    for a, b in ((x.astype(np.float64), out), (x, out.astype(np.float64)), (x[:, 1:], out), (x, out[:2])):
+        with pytest.raises(TypeError, match="C physics takes float32"):
+            stepper.into(a, b)
+
+
+def test_with_x64_the_arm_moves_as_without_on_c():
+    import envs
+
+    env = envs.make(modules=("reach", "stack"), distractors=1, physics="c").with_worlds(2)
+
+    def play():
+        state = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(3), 2))
+        state = jax.jit(jax.vmap(env.step))(state, jnp.full((2, 4), 0.5))
+        return jax.tree.map(np.asarray, (state.obs, state.physics))
+
+    expected = play()
+    with jax.enable_x64(True):
+        got = play()
+    assert got[0].dtype == np.float32
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), got, expected)

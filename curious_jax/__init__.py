@@ -31,10 +31,15 @@ _HOMES = {
 }
 _PROGRAMS = ("fit", "evaluate")  # modules of this package that are functions, too
 
+_DOORS = ("gymnasium_env", "brax_env")
+
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
+    if name in _DOORS:  # as envs.NAME, with a clear error where another package named envs hides ours
+        importlib.import_module("curious_jax.cli.environment").check_envs_package()
+        return importlib.import_module(f"envs.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'curious_jax' has no attribute {name!r}")
     place, _, other = _HOMES[name].partition(":")

@@ -1,7 +1,10 @@
 """What Gymnasium users can do wrong, and pictures of what they did right. No program is compiled here."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 
 import gymnasium
 import numpy as np
@@ -156,3 +159,14 @@ def test_a_window_needs_a_screen_and_shows_every_step(monkeypatch):
     np.testing.assert_allclose(shown[0][1], obs["desired_goal"])
     env.close()
     assert shown[-1] == "closed"
+
+
+def test_the_public_name_says_when_a_folder_named_envs_hides_ours(tmp_path):
+    program = "from curious_jax import gymnasium_env; print(len(gymnasium_env.IDS))"
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    run = [sys.executable, "-c", program]
+    assert subprocess.run(run, cwd=tmp_path, env=path, capture_output=True, text=True).stdout == "5\n"
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "__init__.py").touch()
+    hidden = subprocess.run(run, cwd=tmp_path, env=path, capture_output=True, text=True).stderr.splitlines()[-1]
+    assert f"envs: the package at {tmp_path / 'envs'} hides curious_jax's own" in hidden

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell, records
 
+from curious_jax.config import PRESETS
 from envs import point
 from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
@@ -231,6 +233,18 @@ def test_nothing_is_evicted_on_the_probe_and_a_sensor_is_off_by_one_tolerance():
                     assert config.schedule.capacity >= config.schedule.episodes
                 if name == "perturbation":
                     assert config.perturbation.perturb_shift == tolerance
+
+
+def test_the_declared_commands_can_be_given_and_keep_every_episode():
+    text = (ROOT / "experiments" / "declared.md").read_text()
+    found = [line.split() for line in re.findall(r"`python -m experiments\.(\w+ --preset [^`]+)`", text)]
+    assert {name for name, *_ in found} == {*EXPERIMENTS} - {"sweep"}
+    for name, *argv in found:
+        argv = ["cpu" if word == "fast" and "fast" not in PRESETS else word for word in argv]
+        for condition in command.read(EXPERIMENTS[name], argv).conditions:
+            schedule = condition.config().schedule
+            assert schedule.evaluation_episodes >= 192
+            assert name == "scaling" or schedule.capacity >= schedule.cycles * schedule.num_envs
 
 
 def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):

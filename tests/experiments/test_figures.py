@@ -128,7 +128,7 @@ def test_architectures_are_trained_under_one_substitution_rule_and_the_flat_goal
     settings = architectures.EXPERIMENT.defaults
     for world in ("fetch", "point"):
         found = {c.labels["algorithm"]: c.config() for c in architectures.conditions(None, dict(settings[world]))}
-        assert {c.hindsight.substitution for c in found.values()} == {"paper"}
+        assert {c.hindsight.substitution for c in found.values()} == {"drawn"}
         assert [found[a].distractors for a in architectures.ALGORITHMS] == [4, 4, 0]
 
 

@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
     help="""Every option of curious_jax.train may list several values, separated by commas (lists of modules by
 semicolons); the sweep runs all their combinations with every seed. Six conditions, ten seeds each:
 
-    python -m experiments.sweep --algorithm curious,muvfa --set curriculum.epsilon=0.2,0.4,0.6 --seeds 0-9
+    python -m experiments.sweep --algorithm curious,muvfa --epsilon 0.2,0.4,0.6 --seeds 0-9
     python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4""",
     conditions=conditions,
     draw=draw,

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from curious_jax.cli import parser as options
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+RUNS = ROOT / "docs" / "runs.md"  # has the table of commands
 PAGES = [README, *sorted(ROOT.glob("[a-z]*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 # Options that make a run of the arm a matter of seconds; the last of an option's values counts.
@@ -43,6 +45,7 @@ PROGRAMS = {
     "experiments.checks.seed_cost": (*TINY, "--num-seeds", "2"),
 }
 SUITE = ("--suite-worlds", "2", "--suite-batches", "8", "--suite-seeds", "1")  # for benchmark --suite
+LISTS = ("curious_jax", "experiments")  # these list the programs, and take no option here
 # Programs whose own tests run them small.
 OWN_TESTS = {
     "experiments.checks.peers": "tests/experiments/test_peers.py",
@@ -52,7 +55,10 @@ MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other optio
 FOUR = ROOT / "docs" / "results" / "fetch-four-modules-cpu"  # a run of the arm, for what the point world cannot show
 NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
 # How the targets of make are exercised: by CI (.ci/run), alone or as a part of another target; or as said here.
-NOT_IN_CI = {"check-slow": "runs the slow tests, this file's among them"}
+NOT_IN_CI = {
+    "check-slow": "runs the slow tests, this file's among them",
+    "probe-results": "trains for half an hour; its commands are read as every command shown",
+}
 
 
 def code(path):
@@ -66,13 +72,13 @@ def code(path):
 
 
 def python_commands(path):
-    """The `python -m ...` commands of a page; in README's table an option alone is its row's program's, or train's."""
+    """The `python -m ...` commands of a page; in the table of Runs an option alone is its row's program's, or train's."""
     found = [re.sub(r"^(\.venv/bin/)?python3? -m ", "python -m ", c) for c in code(path)]
     found = [c for c in found if c.startswith("python -m ")]
     loop = re.search(r"for name in ([\w ]+); do", path.read_text())
     names = loop[1].split() if loop else []
     found = [c.replace("$name", name) for c in found for name in (names if "$name" in c else [""])]
-    if path == README:
+    if path == RUNS:
         for row in [line for line in path.read_text().splitlines() if line.startswith("| ") and "`--" in line]:
             spans = re.findall(r"`([^`]+)`", row.split(" | ")[1])
             program = spans[0].split()[2] if spans[0].startswith("python -m ") else "curious_jax.train"
@@ -120,15 +126,26 @@ class Started(Exception):
 
 def understood(program, argv, monkeypatch):
     """Reads the command line as the program does, up to the start of its work; ConfigError if it is refused."""
+    if program in LISTS:
+        assert not argv
+        return
     module = importlib.import_module(program)
     argv = [word for word in argv if word != "--help"]
+    if argv == [] and program in PROGRAMS and "RUN" in (module.__doc__ or ""):
+        return  # only --help was asked for
+    if "lift" in argv:  # the module of the page on a module of one's own, whose code test_docs.py runs
+        monkeypatch.setitem(sys.modules, "lift", types.ModuleType("lift"))
+        argv = [word.removesuffix(",lift") for word in argv]
     if hasattr(module, "EXPERIMENT"):
         from experiments.engine import command
 
-        def begin(*_):
+        read = command.read
+
+        def read_and_begin(*request):
+            read(*request)
             raise Started
 
-        monkeypatch.setattr(command, "_claim", begin)
+        monkeypatch.setattr(command, "read", read_and_begin)
         with pytest.raises(Started):
             command.main(module.EXPERIMENT, argv)
     elif program in OWN_TESTS:
@@ -165,16 +182,18 @@ def test_every_command_shown_is_understood(path, finished_run, tmp_path, monkeyp
         program, argv = arguments(command, finished_run, tmp_path)
         if program == "venv":
             continue
-        assert program in PROGRAMS or program in OWN_TESTS, f"{command}: say in PROGRAMS how {program} is made small"
+        assert program in {**PROGRAMS, **OWN_TESTS} or program in LISTS, (
+            f"{command}: say in PROGRAMS how {program} is made small"
+        )
         understood(program, argv, monkeypatch)
 
 
 def test_the_commands_are_found():
-    found = python_commands(README)
+    found = [*python_commands(README), *python_commands(RUNS)]
     assert "python -m curious_jax.train" in found and len(found) > 15
     assert "python -m curious_jax.train --goal-replay none" in found
     assert {command.split()[2] for command in found} >= {"curious_jax.train", "curious_jax.evaluate"}
-    assert {"demo", "test", "check", "check-slow"} <= make_targets(README)
+    assert {"demo", "test"} <= make_targets(README)
 
 
 def test_a_command_that_is_wrong_would_be_refused(finished_run, tmp_path, monkeypatch):
@@ -229,7 +248,7 @@ def small(program, argv, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", python_commands(README))
+@pytest.mark.parametrize("command", list(dict.fromkeys([*python_commands(README), *python_commands(RUNS)])))
 def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")

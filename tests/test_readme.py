@@ -72,7 +72,7 @@ def code(path):
 
 
 def python_commands(path):
-    """The `python -m ...` commands of a page; in the table of Runs an option alone is its row's program's, or train's."""
+    """The `python -m ...` commands of a page; in the table of Runs an option alone is that of its row's program."""
     found = [re.sub(r"^(\.venv/bin/)?python3? -m ", "python -m ", c) for c in code(path)]
     found = [c for c in found if c.startswith("python -m ")]
     loop = re.search(r"for name in ([\w ]+); do", path.read_text())

@@ -85,7 +85,7 @@ def _train(arguments: options.Arguments) -> int:
 
 
 def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
-    """Goes on with a run from its last checkpoint."""
+    """Continues a run from its last checkpoint."""
     from curious_jax.run import resume
     from curious_jax.show.recorder import Recorder
 
@@ -96,7 +96,7 @@ def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
 
 
 def _run(config: TrainConfig, env: "Env", folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
-    """Trains, from the beginning or a checkpoint, and says how it went."""
+    """Trains, from the beginning or a checkpoint, and prints how it ended."""
     from curious_jax.fit import fit
     from curious_jax.show import curves
 
@@ -105,15 +105,15 @@ def _run(config: TrainConfig, env: "Env", folder: runfolder.RunFolder, recorder:
             progress = fit(config, env, recorder.record, start)
             folder.write_summary(summary(config, env, progress))
     except OSError as error:
-        move = program.SHORTAGES.get(error.errno or 0, "look what became of it")
-        advice = f"{move}, then go on with --resume {shlex.quote(str(folder.path))}"
+        move = program.SHORTAGES.get(error.errno or 0, "see what became of it")
+        advice = f"{move}, then continue with --resume {shlex.quote(str(folder.path))}"
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     with contextlib.suppress(Exception):  # the run is done and saved; no picture is worth its exit status
         print(curves.small_plot(runfolder.read_rows(folder.path)))
     print(f"{progress.status}: {_success_line(progress)}\ncurves: {folder.path / runfolder.CURVES}")
     print(f"watch it with: {program.command('play', folder.path)}")
     if progress.status == "interrupted":
-        print(f"go on with: {program.command('train', '--resume', folder.path)}")
+        print(f"continue with: {program.command('train', '--resume', folder.path)}")
     if recorder.problem:
         program.fail(recorder.problem, program.FAILED)
     return recorder.exit_status(progress.status)

@@ -154,7 +154,7 @@ class ModuleTable:
 
     @property
     def achievable(self) -> tuple[bool, ...]:
-        """Which modules can be solved at all."""
+        """Says of each module whether it can be solved at all."""
         return tuple(m.achievable for m in self.modules)
 
     @property

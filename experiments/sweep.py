@@ -34,7 +34,7 @@ def read(rest: Sequence[str]) -> dict[str, Any]:
     """
     given = train.parser().read(rest)
     if given.get("resume") is not None:
-        raise ConfigError("--resume: the same command with the same --out goes on; leave it out")
+        raise ConfigError("--resume: leave it out; the same command with the same --out continues the sweep")
     for name, instead in OWN.items():
         if given.get(name) is not None:
             raise ConfigError(f"--{name.replace('_', '-')}: use {instead} here")

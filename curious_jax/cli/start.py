@@ -69,7 +69,7 @@ def _fix_settings() -> None:
             jax.config.update(name, value)
             unused.append(f"{name.upper()}={was}")
     if unused:
-        note(f"{', '.join(unused)}: this program does not use that, and goes on as without it")
+        note(f"{', '.join(unused)}: this program does not use that and ignores it")
 
 
 def check_limits() -> None:

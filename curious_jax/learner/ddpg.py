@@ -1,4 +1,4 @@
-"""DDPG (Lillicrap et al. 2015) as the authors of CURIOUS set it (SPEC 2.8, 2.9): one gradient step at a time."""
+"""DDPG (Lillicrap et al. 2015) with the settings of the authors' program: one gradient step at a time."""
 
 from typing import Any
 

@@ -48,12 +48,12 @@ def check(config: Any) -> None:
 
 
 def using(devices: int | str) -> contextlib.AbstractContextManager[Any]:
-    """The context in which a program for so many devices is traced and called."""
+    """Returns the context in which a program for that many devices is traced and called."""
     return contextlib.nullcontext() if count(devices) == 1 else jax.set_mesh(_mesh(count(devices)))
 
 
 def everywhere(devices: int | str) -> Sharding | None:
-    """Where a run's state lives: whole on each of so many devices; for one None, JAX's default."""
+    """Says where a run's state lives: whole on each of the devices; None for one device, JAX's default."""
     return None if count(devices) == 1 else NamedSharding(_mesh(count(devices)), WHOLE)
 
 

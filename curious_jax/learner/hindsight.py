@@ -1,4 +1,4 @@
-"""Module and goal substitution, and the internal reward (SPEC 2.6, 2.7; Algorithm 1, lines 20-21)."""
+"""Module and goal substitution, and the internal reward (Algorithm 1, lines 20-21)."""
 
 import jax
 import jax.numpy as jnp

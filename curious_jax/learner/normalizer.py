@@ -1,4 +1,4 @@
-"""Running mean and deviation of observations, and of goals per module; the networks' input (SPEC 2.10).
+"""Running mean and deviation of observations, and of goals per module; the networks' input (as in HER).
 
 Every goal slot belongs to one module and counts only what that module asks for or reaches: a slot's zeros
 while other modules are active would otherwise swamp its mean and deviation.

@@ -16,7 +16,7 @@ from curious_jax.types import Env
 
 
 def offset(config: PerturbationConfig, env: Env, episodes: Any) -> jax.Array | None:
-    """[O], what is added to every observation after so many training episodes; None for a run without perturbation.
+    """Returns what is added to every observation after that many training episodes [O]; None without perturbation.
 
     Args:
       episodes: a number or a traced one, so that a run is one program. The shift is there once it is at least

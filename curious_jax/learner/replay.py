@@ -85,7 +85,7 @@ def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayStat
 
 
 def shares(p: jax.Array, batch_size: int) -> jax.Array:
-    """p [M] -> transitions per module [M]: floor(N_mb·p), the remainder one each in order (SPEC 2.5).
+    """Gives each module floor(N_mb·p) transitions, and the remainder one each in order (Algorithm 1): p [M] -> [M].
 
     Modules of probability 0 (without relevant episodes) get none of the remainder.
     """

@@ -106,7 +106,7 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
 
 
 def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dict[str, Any]:
-    """The figures of DESIGN's benchmark object.
+    """Measures the figures that the benchmark program prints.
 
     Args:
       num_envs: environments in the rollouts.

@@ -1,4 +1,4 @@
-"""Checkpoints of a whole run: when and how they are written (resume.py goes on from them).
+"""Checkpoints of a whole run: when and how they are written (resume.py reads them).
 
     checkpoints/<env steps>/
       state/          the whole TrainState and the epoch's metrics so far

@@ -250,7 +250,7 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
 
 
 def reopen(path: str | Path) -> RunFolder:
-    """The folder of a run that is to go on; nothing in it changes yet.
+    """Opens the folder of a run that is to be resumed; nothing in it changes yet.
 
     Raises:
       ConfigError: when another process is at work in it, it cannot be written to, or it holds what is no regular file.
@@ -318,7 +318,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 
 def _damaged(path: Path, what: str) -> str:
-    return f"{path}: {what}; put the file back as it was, or remove it to go on without the rows so far"
+    return f"{path}: {what}; put the file back as it was, or remove it to continue without the rows so far"
 
 
 def _new_folder(config: TrainConfig, root: Path) -> Path:

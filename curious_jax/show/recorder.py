@@ -21,7 +21,7 @@ class Recorder:
     """Takes fit's reports to the sinks and the policy exports, and saves; stops the run when a signal asks for it.
 
     Args:
-      earlier: the rows of a run that goes on; None for a new run.
+      earlier: the rows of a run that is resumed; None for a new run.
       best: its best mean success so far; -1 for none.
       wandb: a Weights & Biases project to log to; None for none.
     """

@@ -142,7 +142,7 @@ class TensorBoard:
     which then waits for ever.
 
     Args:
-      after: the episodes from which the run goes on; what stands there beyond them is hidden.
+      after: the episodes from which the run continues; later rows are hidden.
     """
 
     def __init__(self, folder: Path, after: int | None = None):

@@ -32,7 +32,7 @@ def step(model: mjx.Model, data: mjx.Data, welded: WeldedBody) -> mjx.Data:
 
 
 class WeldedBody:
-    """Which body the only equality constraint welds to the mocap body, and the joints that move it."""
+    """Finds the body that the only equality constraint welds to the mocap body, and the joints that move it."""
 
     def __init__(self, model: mujoco.MjModel):
         if model.neq != 1 or model.eq_type[0] != int(mujoco.mjtEq.mjEQ_WELD):

@@ -246,7 +246,7 @@ def test_condition(condition, finished_run, small, tmp_path):
 
 
 def kept(run: Path, status: int) -> None:
-    """Checks that a run which has begun is whole, or can go on."""
+    """Checks that a run which has begun is whole, or can be resumed."""
     if not (run / "config.json").exists():
         assert not run.exists() or not any(run.iterdir()), list(run.iterdir())
     elif status != 1:

@@ -1,4 +1,4 @@
-"""The benchmark program: one object with the keys of DESIGN, a profile of a cycle, the table of the suite."""
+"""The benchmark program: one JSON object, a profile of a cycle, the table of the suite."""
 
 import json
 from types import SimpleNamespace

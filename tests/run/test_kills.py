@@ -1,4 +1,4 @@
-"""Runs that are killed at any moment go on and end as the undisturbed run; many short runs in one process all end."""
+"""Runs killed at any moment are resumed and end as undisturbed ones; many short runs in one process all end."""
 
 import json
 import signal

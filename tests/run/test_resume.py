@@ -1,4 +1,4 @@
-"""Runs that go on from a checkpoint: bit for bit what an undisturbed run is; what cannot go on is refused in a line."""
+"""Runs resumed from a checkpoint equal undisturbed ones bit for bit; what cannot be resumed is refused in a line."""
 
 import dataclasses
 import fcntl

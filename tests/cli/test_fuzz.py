@@ -119,7 +119,7 @@ def stubbed():
         patch.setattr(timing, "figures", start)
         patch.setattr(profile, "profile", start)
         patch.setattr(suite, "run", start)
-        patch.setattr(policies, "restore", start)
+        patch.setattr(policies, "_restore", start)
         patch.setattr(curves, "png", start)
         patch.setattr(memory, "available", lambda: (8 * memory.GIB, "free on this machine"))
         yield Started

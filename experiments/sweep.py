@@ -1,4 +1,4 @@
-"""Any grid of trainings: every option may list values, separated by commas (module lists by semicolons).
+"""Run any grid of trainings: every option may list values, separated by commas (module lists by semicolons).
 
 python -m experiments.sweep --algorithm curious,muvfa --epsilon 0.2,0.4 --seeds 0-99 --out DIR
 python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4 --shard 3/10 --out DIR
@@ -93,7 +93,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="sweep",
-    heading="Sweep",
+    heading="Sweep: any grid of trainings",
     help="""Every option of curious_jax.train may list several values, separated by commas (lists of modules by
 semicolons); the sweep runs all their combinations with every seed. Six conditions, ten seeds each:
 

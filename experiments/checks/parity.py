@@ -82,9 +82,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str] | None) -> int:
     parser = OneLineParser(prog="python -m experiments.checks.parity", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--physics", default="warp", choices=("c", "jax", "warp"))
-    parser.add_argument("--against", default="c", choices=("c", "jax", "warp"))
-    parser.add_argument("--worlds", type=int, default=64)
+    parser.add_argument(
+        "--physics", default="warp", choices=("c", "jax", "warp"), help="backend to check [default: warp]"
+    )
+    parser.add_argument(
+        "--against", default="c", choices=("c", "jax", "warp"), help="backend to compare with [default: c]"
+    )
+    parser.add_argument("--worlds", type=int, default=64, help="worlds stepped side by side [default: 64]")
     parser.add_argument("--out", type=Path, help="write the figures as JSON here")
     given = parser.parse_args(argv)
     result = compare(given.physics, given.against, given.worlds)

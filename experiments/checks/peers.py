@@ -186,14 +186,22 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str] | None) -> int:
     parser = OneLineParser(prog="python -m experiments.checks.peers", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--target", type=float, default=0.95)
-    parser.add_argument("--steps", type=int, default=40_000, help="theirs at most, environment steps")
-    parser.add_argument("--interval", type=int, default=1000, help="theirs between evaluations, environment steps")
-    parser.add_argument("--evaluation-episodes", type=int, default=50, help="theirs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of both [default: 0 1 2]")
+    parser.add_argument("--target", type=float, default=0.95, help="success rate at which both stop [default: 0.95]")
+    parser.add_argument(
+        "--steps", type=int, default=40_000, help="environment steps of theirs at most [default: 40000]"
+    )
+    parser.add_argument(
+        "--interval", type=int, default=1000, help="environment steps of theirs between evaluations [default: 1000]"
+    )
+    parser.add_argument(
+        "--evaluation-episodes", type=int, default=50, help="episodes of their evaluations [default: 50]"
+    )
     parser.add_argument("--out", type=Path, help="write everything as JSON here")
     parser.add_argument("--theirs", type=int, metavar="SEED", help=argparse.SUPPRESS)
-    parser.add_argument("options", nargs="*", default=[], metavar="-- OPTION", help="for curious_jax.train")
+    parser.add_argument(
+        "options", nargs="*", default=[], metavar="-- OPTION", help="options of curious_jax.train, for ours"
+    )
     given = parser.parse_args(argv)
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         raise ConfigError(f'{missing[0]}: is not installed; pip install "curious_jax[peers,official]"')

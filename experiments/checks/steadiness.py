@@ -105,9 +105,27 @@ def main(argv: list[str] | None = None) -> int:
 def _main(argv: list[str] | None) -> int:
     parser = OneLineParser(prog="python -m experiments.checks.steadiness", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
-    parser.add_argument("--early", type=int, default=10_000, metavar="EPISODES")
-    parser.add_argument("--late", type=int, default=100_000, metavar="EPISODES")
-    parser.add_argument("options", nargs="*", default=[], metavar="-- OPTION", help="train with these first")
+    parser.add_argument(
+        "--early",
+        type=int,
+        default=10_000,
+        metavar="EPISODES",
+        help="episodes where the run is measured first [default: 10000]",
+    )
+    parser.add_argument(
+        "--late",
+        type=int,
+        default=100_000,
+        metavar="EPISODES",
+        help="episodes at which it is measured again [default: 100000]",
+    )
+    parser.add_argument(
+        "options",
+        nargs="*",
+        default=[],
+        metavar="-- OPTION",
+        help="options of curious_jax.train; a run of them is trained first, into RUN",
+    )
     given = parser.parse_args(argv)
     if given.options and (status := train(given.run, given.options)):
         return status

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import fetch
 from helpers.parts import empty_module, fetch_table, line_module
 from scipy.spatial.transform import Rotation
 
@@ -52,8 +53,8 @@ def test_angles_are_those_of_the_mirrored_cube():
     for rotation in Rotation.random(20, random_state=0):
         w = np.roll(rotation.as_quat(), 1)
         mirrored = Rotation.from_matrix(flip @ rotation.as_matrix() @ flip)
-        expected = quaternion_to_euler(np.roll(mirrored.as_quat(), 1), np)
-        np.testing.assert_allclose(quaternion_to_euler(w, np) * [-1, 1, -1], expected, atol=1e-6)
+        expected = quaternion_to_euler(np.roll(mirrored.as_quat(), 1))
+        np.testing.assert_allclose(quaternion_to_euler(w) * [-1, 1, -1], expected, atol=1e-6)
 
 
 def test_rewards_are_the_same_in_the_mirror():
@@ -110,3 +111,31 @@ def test_goals_without_a_mirror_image_are_refused():
     mirror.check(False, odd)
     with pytest.raises(ConfigError, match=r"--mirror on: must be off, since odd has no mirror image"):
         mirror.check(True, odd)
+
+
+@pytest.mark.slow
+def test_mirrored_actions_give_nearly_mirrored_trajectories_on_the_arm():
+    """The figures of docs/algorithm.md: 64 episodes of 50 steps on C physics, in mm."""
+    world, count = fetch.env("c"), 64
+    table, plane = world.layout.table(), float(world.start.gripper[1])
+    start = fetch.reset("c", count, seed=1)
+    cubes = np.stack([np.asarray(start.obs)[:, world.layout.cube_position(k)][:, :2] for k in (1, 2)], axis=1)
+    turned = cubes * [1, -1] + [0, 2 * plane]
+
+    def errors(actions, part):
+        _, own = fetch.run("c", fetch.at(start, cubes), actions)
+        _, image = fetch.run("c", fetch.at(start, turned), jax.vmap(jax.vmap(world.mirror_action))(actions))
+        mirrored = np.asarray(jax.vmap(world.mirror)(own.reshape(-1, world.obs_size)))
+        difference = mirrored[:, table[part]].reshape(50, count, -1)
+        difference = difference - image[..., table[part]]
+        step = np.diff(difference, axis=0)  # what a single transition adds
+        return 1e3 * np.linalg.norm(difference[-1], axis=-1), 1e3 * np.linalg.norm(step, axis=-1)
+
+    uniform = jax.random.uniform(jax.random.key(2), (50, count, 4), minval=-1, maxval=1)
+    free = uniform.at[..., 2].set(0.3 * jnp.abs(uniform[..., 2]))
+    low = jnp.clip(uniform.at[..., 2].add(-0.3), -1, 1)
+    for actions in (free, low):
+        end, step = errors(actions, "gripper_position")
+        assert np.median(end) < 1 and np.median(step) < 0.05 and np.quantile(step, 0.99) < 2
+    _, step = errors(low, "cube1_position")
+    assert np.quantile(step, 0.95) < 0.2 and np.quantile(step, 0.99) < 5

@@ -59,6 +59,19 @@ def test_two_epochs_and_two_more_in_a_new_process_are_four_epochs(small, run, tm
     assert (tmp_path / "a" / "config.json").read_text() == (run / "config.json").read_text()
 
 
+@pytest.mark.slow
+def test_guidance_and_mirror_images_resume_bit_for_bit(small, tmp_path, capsys):
+    options = [*small, "--modules", "reach,drag", "--guide", "0.7", "--mirror", "on", "--distractors", "1"]
+    assert train.main([*options, "--episodes", "32", "--out", str(tmp_path / "whole")]) == 0
+    assert train.main([*options, "--episodes", "16", "--out", str(tmp_path / "halves")]) == 0
+    assert train.main(["--resume", str(tmp_path / "halves"), "--episodes", "32"]) == 0
+    _, whole = saved(tmp_path / "whole")
+    _, halves = saved(tmp_path / "halves")
+    assert_same((whole.state, whole.total), (halves.state, halves.total))
+    rows = [without_timings(runfolder.read_rows(tmp_path / name)) for name in ("whole", "halves")]
+    assert rows[0] == rows[1]
+
+
 def test_several_seeds_go_on_too(two_seed_run, tmp_path, capsys):
     run = shutil.copytree(two_seed_run, tmp_path / "two")
     before, _ = saved(run)

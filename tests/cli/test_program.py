@@ -57,15 +57,18 @@ def test_ctrl_c_in_a_callback_that_swallows_it_comes_again():
     def body():
         gc.callbacks.append(_xla_gc_callback)
         gc.collect()
-        while True:
+        for _ in range(1000):
             threading.Event().wait(0.01)
+        return program.DONE
 
     sent = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the workers of pytest-xdist ignore it
     try:
         assert program.run(body) == program.INTERRUPTED
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         gc.callbacks.remove(_xla_gc_callback)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_program_runs_in_a_thread():

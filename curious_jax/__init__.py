@@ -11,7 +11,10 @@
 Names are imported when they are first used, so that importing curious_jax does not import JAX.
 """
 
+import contextlib
 import importlib
+import os
+import signal
 import sys
 from types import ModuleType
 from typing import Any
@@ -67,4 +70,22 @@ class _Package(ModuleType):
         super().__setattr__(name, value)
 
 
+def _is_program() -> bool:
+    """Is Python starting one of the programs, as `python -m curious_jax.train` or `curious-train`?"""
+    called, words = getattr(sys, "argv", [""])[0], sys.orig_argv
+    if called == "-m":  # what runpy puts there while it looks for the module
+        called = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+        return called.partition(".")[0] in (__name__, "experiments")
+    return os.path.basename(called).partition("-")[0] == "curious"
+
+
+def _end_on_ctrl_c() -> None:
+    """Makes Ctrl-C end the process without a traceback while it imports; `cli.program.run` takes over from there."""
+    with contextlib.suppress(ValueError):  # in a thread
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 sys.modules[__name__].__class__ = _Package
+if _is_program():
+    _end_on_ctrl_c()

@@ -98,14 +98,15 @@ def _quiet_threads() -> Iterator[None]:
 def _interruptible() -> Iterator[None]:
     """Makes Ctrl-C raise KeyboardInterrupt where that ends the program; leaves handlers of others alone."""
     in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    before = signal.getsignal(signal.SIGINT)
+    if not in_main or before not in (signal.default_int_handler, signal.SIG_DFL):
         yield
         return
     signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -4,12 +4,17 @@ import errno
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import curious_jax
 from curious_jax.cli import program
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +74,41 @@ def test_ctrl_c_in_a_callback_that_swallows_it_comes_again():
     finally:
         gc.callbacks.remove(_xla_gc_callback)
         signal.signal(signal.SIGINT, before)
+
+
+CTRL_C_AT_AN_IMPORT = """
+import os, signal, sys, time
+class CtrlC:
+    def find_spec(name, *_):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+sys.meta_path.insert(0, CtrlC)
+"""
+
+
+@pytest.mark.parametrize("module", ["curious_jax", "curious_jax.train", "curious_jax.evaluate", "experiments.sweep"])
+def test_ctrl_c_while_a_program_is_imported_prints_nothing(module, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(CTRL_C_AT_AN_IMPORT.format(name="curious_jax.errors"))
+    command = [sys.executable, "-m", module, "--help"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.parametrize(
+    "called, words, expected",
+    [
+        ("-m", ["python", "-X", "dev", "-m", "curious_jax.play"], True),
+        ("/usr/bin/curious-train", ["python", "/usr/bin/curious-train"], True),
+        ("-m", ["python", "-m", "mine"], False),
+        ("mine.py", ["python", "mine.py", "-m", "curious_jax"], False),
+    ],
+)
+def test_only_programs_change_what_ctrl_c_does_on_import(called, words, expected, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setattr(sys, "orig_argv", words)
+    assert curious_jax._is_program() == expected
 
 
 def test_a_program_runs_in_a_thread():

@@ -238,11 +238,13 @@ def test_the_environment_pages_example_runs(capsys):
 
 
 @pytest.mark.slow
-def test_the_python_pages_example_runs(monkeypatch, capsys):
-    """In two cycles of eight episodes, with the page's own lines."""
-    tiny = {"num_envs": 8, "updates_per_cycle": 2, "capacity": 16, "episodes": 16, "hidden_size": 8, "batch_size": 8}
-    tiny |= {"evaluation_interval": 8, "evaluation_episodes": 8}
+@pytest.mark.parametrize("path", ["README.md", "docs/api.md"])
+def test_training_from_python_as_shown_runs(path, monkeypatch, capsys, tmp_path):
+    """On the point world, in four cycles of eight episodes, two of them without an evaluation."""
+    tiny = {"num_envs": 8, "updates_per_cycle": 2, "capacity": 16, "episodes": 32, "hidden_size": 8, "batch_size": 8}
+    tiny |= {"evaluation_interval": 16, "evaluation_episodes": 8, "world": "point"}
     original = configs.make_config
     monkeypatch.setattr(configs, "make_config", lambda platform, **given: original(platform, **{**given, **tiny}))
-    exec(code_blocks(page("api.md"))[0], {})
-    assert len(capsys.readouterr().out.split()) == 2
+    monkeypatch.chdir(tmp_path)
+    exec(code_blocks((ROOT / path).read_text())[0], {})
+    assert "\n32 " in "\n" + capsys.readouterr().out

@@ -90,7 +90,7 @@ def test_distractors(tmp_path, monkeypatch):
 
 
 def test_perturbation(tmp_path, monkeypatch):
-    conditions = [condition(algorithm=a, perturb_at=300) for a in ("curious", "muvfa")]
+    conditions = [condition(algorithm=a, perturb_at=300, episodes=600) for a in ("curious", "muvfa")]
     conditions = [Condition({"algorithm": c.settings["algorithm"]}, c.settings) for c in conditions]
     soon, late, never = [0.96, 0.96, 0.4, 0.96, 0.96], [0.96, 0.96, 0.4, 0.5, 0.96, 0.96], [0.96, 0.96] + [0.4] * 4
     weak = [0.8] * 6  # it had not mastered the modules, and is not compared

@@ -67,6 +67,8 @@ def check_name(out: str | None) -> None:
         os.path.abspath(out).encode()
     except UnicodeEncodeError:
         raise ConfigError(f"--out {os.fsencode(out)!r}: the folder's whole path must be UTF-8; name another") from None
+    except FileNotFoundError:
+        raise ConfigError(f"--out {out}: the current folder was removed; start in another") from None
 
 
 def check(out: str | None) -> None:
@@ -227,7 +229,8 @@ def claim(config: TrainConfig, out: str | None = None, root: str | Path = "runs"
       ConfigError: when out holds another run or cannot be written.
     """
     check(out)
-    check_name(str(root))
+    if out is None:
+        check_name(str(root))
     try:
         path = Path(out) if out is not None else _new_folder(config, Path(root))
         path.mkdir(parents=True, exist_ok=True)

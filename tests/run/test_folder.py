@@ -184,6 +184,16 @@ def test_a_failed_write_leaves_the_file_before_and_no_scratch(tmp_path, monkeypa
     assert os.listdir(tmp_path) == ["x.json"] and json.loads((tmp_path / "x.json").read_text()) == {"x": 1}
 
 
+def test_a_current_folder_that_was_removed_matters_to_relative_names_only(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    runfolder.claim(CONFIG, out=str(tmp_path / "run")).close()
+    for out in ("run", None):
+        with pytest.raises(ConfigError, match="^--out runs?: the current folder was removed"):
+            runfolder.claim(CONFIG, out=out)
+
+
 def test_without_locks_a_run_works(tmp_path, monkeypatch):
     def no_locks(*args):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

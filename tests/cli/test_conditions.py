@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from curious_jax import train
+from curious_jax.run import folder as runfolder
+from curious_jax.run import resume
+
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
@@ -58,6 +62,13 @@ def site(code: str) -> str:
 def small_disk(size: int, filled: int, line: str) -> str:
     """Runs a line with a disk of some KiB, filled in part."""
     return SMALL_DISK.format(size=size, filled=filled, line=line)
+
+
+def control_group(limit: str, used: str, stat: str) -> str:
+    """Runs a large training where a container's files of its control group say 600 MB; no such group is made."""
+    files = f"echo 600000000 > {limit}; echo 0 > {used}; echo cache 0 > {stat}; cd - >/dev/null"
+    lines = f"mount -t tmpfs none /sys/fs/cgroup; cd /sys/fs/cgroup; mkdir -p memory; {files}"
+    return f"unshare -m bash -c '{lines}; exec $train --capacity 100000 --out $out'"
 
 
 SETTINGS = [  # JAX's, in the environment
@@ -134,6 +145,11 @@ PLACES = [  # folders
     Condition("no /dev/shm", 'unshare -m bash -c "umount -l /dev/shm; exec $train --out $out"', root=True),
     Condition("a tilde after =", "HOME=$PWD $train --out=~/x; s=$?; [ -d x ] || exit 99; rm -r x; exit $s"),
     Condition(
+        "a file system without locks",
+        site("import fcntl\ndef flock(*_): raise OSError(37, 'No locks available')\nfcntl.flock = flock"),
+    ),
+    Condition("matplotlib set to usetex", 'echo "text.usetex: True" > matplotlibrc; $train --out "$out"'),
+    Condition(
         "two at once with one --out",
         '$train --out "$out" 2>one & $train --out "$out" 2>two; a=$?; wait $!; b=$?; cat one two >&2; exit $((a + b))',
         2,
@@ -152,6 +168,19 @@ LIMITS = [  # of the process
         'ulimit -v 5000000; $train --capacity 2000000 --out "$out"',
         2,
         "^error: --capacity 2000000: needs .* GiB; lower --capacity to",
+    ),
+    *(
+        Condition(
+            f"a run larger than its control group, {version}",
+            control_group(*names),
+            2,
+            "^error: --.*needs .*GiB",
+            root=True,
+        )
+        for version, names in (
+            ("v1", ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat")),
+            ("v2", ("memory.max", "memory.current", "memory.stat")),
+        )
     ),
     Condition("a small stack", 'ulimit -s 1024; $train --out "$out"'),
     Condition("no core dumps, low priority", 'ulimit -c 0; nice -n 19 $train --out "$out"'),
@@ -246,12 +275,16 @@ def test_condition(condition, finished_run, small, tmp_path):
 
 
 def kept(run: Path, status: int) -> None:
-    """Checks that a run which has begun is whole, or can be resumed."""
+    """Checks that a run which has begun is whole; where the machine failed, once it was resumed."""
     if not (run / "config.json").exists():
         assert not run.exists() or not any(run.iterdir()), list(run.iterdir())
-    elif status != 1:
-        assert (run / "summary.json").exists(), list(run.rglob("*"))
-        assert any((run / "checkpoints").iterdir())
+        return
+    if status == 1:
+        assert train.main(["--resume", str(run)]) == 0
+    assert (run / "summary.json").exists(), list(run.rglob("*"))
+    found = resume.find(run)
+    assert found.saved and not found.damaged
+    assert all(row["episodes"] <= found.episodes for row in runfolder.read_rows(run))
 
 
 def test_there_are_forty_conditions_and_no_name_twice():

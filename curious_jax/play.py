@@ -76,7 +76,7 @@ def _play(given: dict[str, Any]) -> int:
     table = loaded.env.modules
     shown = _modules(given["modules"], table)
     tiles = tiles or (len(shown) if len(shown) > 1 else 4)
-    print(f"{export.path}: playing {rounds * tiles} episodes", flush=True)
+    print(f"{export.path}: playing {rounds * tiles} episode{'s' * (rounds * tiles > 1)}", flush=True)
     recording = playback.record(loaded, jax.random.key(seed), np.resize(shown, rounds * tiles))
     print(_verdict(table.names, recording), flush=True)
     if path is None:

@@ -48,7 +48,7 @@ def _report(given: dict[str, Any]) -> int:
     files.write(curves_path, picture)
     print(f"{curves.small_plot(rows)}\ncurves: {curves_path}")
     if page.available():
-        files.write(page_path, page.build(run, rows).encode())
+        files.write(page_path, page.build(run, rows).encode(errors="replace"))
         print(f"report: {page_path}")
     else:
         print('report.html needs plotly: pip install "curious_jax[report]"')

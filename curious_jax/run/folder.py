@@ -157,9 +157,9 @@ class RunFolder:
         self._metrics.seek(0)
         data = self._metrics.read()
         if mark is not None and data:
-            data = data[: mark["bytes"]]
-            if len(data) < mark["bytes"] or hashlib.sha256(data).hexdigest() != mark["sha256"]:
+            if not _fits(data, mark):
                 raise ConfigError(_damaged(self.path / METRICS, "rows before the checkpoint are damaged or missing"))
+            data = data[: mark["bytes"]]
         rows, size = [], 0
         lines = data.splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
@@ -296,12 +296,15 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     Raises:
       ConfigError: naming the file and the line that is damaged, or saying why it cannot be read.
     """
-    path = Path(path) / METRICS
+    mark, path = _last_mark(Path(path)), Path(path) / METRICS  # in this order: a living run adds rows
     try:
         with files.open_regular(path) as file:
-            lines = file.read().splitlines(keepends=True)
+            data = file.read()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    if mark and data and not _fits(data, mark):
+        raise ConfigError(_damaged(path, "rows before the checkpoint are damaged or missing"))
+    lines = data.splitlines(keepends=True)
     rows = [_row(line) for line in lines]
     for number, row in enumerate(rows, 1):
         if row is None and number < len(rows):
@@ -309,13 +312,29 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     return [row for row in rows if row is not None]
 
 
+def _last_mark(run: Path) -> dict[str, Any] | None:
+    """What a run's last checkpoint says of metrics.jsonl (`mark`); None where there is none, or it cannot be read."""
+    try:
+        steps = [int(path.name) for path in (run / CHECKPOINTS).glob("*") if path.name.isdecimal()]
+        mark = json.loads(files.read_text(run / CHECKPOINTS / str(max(steps)) / "info" / "metadata"))["metrics"]
+        return {"bytes": int(mark["bytes"]), "sha256": str(mark["sha256"])}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _fits(data: bytes, mark: Mapping[str, Any]) -> bool:
+    """Tells whether metrics.jsonl begins with the bytes that a mark speaks of."""
+    size = mark["bytes"]
+    return len(data) >= size and hashlib.sha256(data[:size]).hexdigest() == mark["sha256"]
+
+
 def _row(line: bytes) -> dict[str, Any] | None:
     """A line of metrics.jsonl: a flat object of numbers; None for anything else."""
     try:
         row = json.loads(line)
-        known = type(row["episodes"]) is int
-        numbers = all(value is None or type(value) in (int, float) for value in row.values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        known = type(row["episodes"]) is int and 0 <= row["episodes"] < 2**63
+        numbers = all(v is None or (type(v) in (int, float) and math.isfinite(v)) for v in row.values())
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return row if known and numbers else None
 

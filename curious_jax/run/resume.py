@@ -107,11 +107,25 @@ def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFol
     mark = found.info.get("metrics")
     if mark and mark["bytes"] and not rows:
         notes.append(f"{runfolder.METRICS} was empty: the rows up to {found.episodes:,} episodes are lost")
+    if found.saved:
+        notes += _other_settings(found)
     if found.saved and found.info["physics"] != env.physics_name:
         notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run continues, but not exactly")
     if found.episodes >= config.schedule.episodes:
         notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
     return notes
+
+
+def _other_settings(found: Found) -> list[str]:
+    """Says which settings config.json has changed since the checkpoint, those that may change."""
+    saved = configs.from_dict(found.info["config"])
+    pairs = [(name, setting(found.config, name), setting(saved, name)) for name in FREE]
+    return [
+        f"{runfolder.CONFIG} asks for {option_name(name)} {options.show(now)}, "
+        f"the checkpoint was made with {options.show(was)}"
+        for name, now, was in pairs
+        if now != was
+    ]
 
 
 def check_folder(run: str | Path) -> None:

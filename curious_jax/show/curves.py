@@ -117,7 +117,7 @@ def _wilson(rates: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nda
     """Returns the edges of each rate's 95 % Wilson interval; NaN where the number of episodes is not known."""
     edges = np.full((2, len(rates)), np.nan)
     for at, (rate, n) in enumerate(zip(rates, episodes, strict=True)):
-        if n >= 1:
+        if 1 <= n < 2**53:
             edges[:, at] = wilson(round(min(max(rate, 0.0), 1.0) * n), int(n))
     return edges[0], edges[1]
 

@@ -113,10 +113,11 @@ def _success_table(rows: Sequence[Row]) -> tuple[str, str]:
     heads = ["module", "success", "95 % interval", "episodes", *(["seeds, lowest to highest"] if several else [])]
     lines = ["".join(f"<th>{head}</th>" for head in heads)]
     for index, name in enumerate(module_names(rows)):
-        if last[0].get(f"eval/success/{name}") is None:
+        found = [(row.get(f"eval/success/{name}"), row.get(f"eval/n/{name}")) for row in last]
+        known = [(min(max(r, 0.0), 1.0), int(n)) for r, n in found if r is not None and n and 1 <= n < 2**53]
+        if len(known) < len(last):
             continue  # distractors are not evaluated
-        rates = [row[f"eval/success/{name}"] for row in last]
-        counts = [int(row[f"eval/n/{name}"]) for row in last]
+        rates, counts = [rate for rate, _ in known], [count for _, count in known]
         low, high = rate_over_seeds(rates) if several else wilson(round(rates[0] * counts[0]), counts[0])
         cells = [f"{np.mean(rates):.3f}", f"{low:.3f} to {high:.3f}", f"{sum(counts):,}"]
         cells += [f"{min(rates):.3f} to {max(rates):.3f}"] if several else []

@@ -108,7 +108,10 @@ BAD = [
     (["--learning-rate", "1"], "--learning-rate: no such option"),
     (["--capacity", "1e9"], "GiB"),
     (["--episodes", "1e400"], "--episodes"),
-    (["--updates-per-cycle", "1e18"], "--updates-per-cycle 1000000000000000000: must be at most 1000000000"),
+    (
+        ["--updates-per-cycle", "1e18"],
+        "--updates-per-cycle 1000000000000000000: must be a whole number of 1 or more, at most 1000000000",
+    ),
     (["--seed", "a\nb"], "--seed a b: must be a whole number"),
 ]
 

@@ -61,7 +61,7 @@ def test_a_cube_that_is_not_there_is_refused():
     with pytest.raises(ConfigError, match="^--perturb-cube 2: must be at most 1, the scene's"):
         program.make_env(tiny_config(perturb_at=10))
     program.make_env(tiny_config())  # the default cube 2 is no fault of a run without perturbation
-    with pytest.raises(ConfigError, match="^--perturb-at -1"):
+    with pytest.raises(ConfigError, match="^perturb_at=-1"):
         tiny_config(perturb_at=-1)
 
 
@@ -113,7 +113,7 @@ def rates(world, trained=0, names=("solved", "cube", "never"), **settings):
 
 
 def test_evaluation_sees_the_sensor_go_wrong(still):
-    settings = dict(perturb_at=50, perturb_cube=1, perturb_shift=2.0)
+    settings = dict(episodes=64, perturb_at=50, perturb_cube=1, perturb_shift=2.0)
     assert rates(still, 49, **settings) == {"solved": 1.0, "cube": 1.0, "never": 0.0}
     assert rates(still, 50, **settings) == {"solved": 1.0, "cube": 0.0, "never": 0.0}
 

@@ -66,9 +66,9 @@ def test_suite_goes_on_after_a_row_that_failed(small, tmp_path, capsys, monkeypa
     def crowded(*_):
         raise MemoryError("too many")
 
-    monkeypatch.setattr(suite.measuring, "cycle_time", crowded)
-    monkeypatch.setattr(suite.measuring, "rollout_time", lambda *_: (0.5, 1.0))
-    monkeypatch.setattr(suite.measuring, "update_time", lambda *_: (0.001, 1.0))
+    monkeypatch.setattr(suite.timing, "cycle_time", crowded)
+    monkeypatch.setattr(suite.timing, "rollout_time", lambda *_: (0.5, 1.0))
+    monkeypatch.setattr(suite.timing, "update_time", lambda *_: (0.001, 1.0))
     sizes = ("--suite-worlds", "10", "--suite-batches", "8", "--suite-seeds", "1")
     assert benchmark.main([*small, "--suite", str(tmp_path), *sizes]) == 0
     result = json.loads((tmp_path / "suite.json").read_text())

@@ -1,4 +1,4 @@
-"""python -m curious_jax.benchmark: how fast physics, rollouts, updates and whole cycles run on this machine.
+"""python -m curious_jax.benchmark: measures physics, rollouts, updates and whole cycles on this machine.
 
     python -m curious_jax.benchmark
     python -m curious_jax.benchmark --num-envs 64 --physics c --json
@@ -10,7 +10,6 @@ preset's number (with --profile and --suite the cycle takes --num-envs too). Eve
 is a mean over --seconds of running.
 """
 
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ from typing import Any
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
 from curious_jax.cli import program, start
-from curious_jax.config import PHYSICS
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
 
@@ -34,20 +32,13 @@ def parser() -> options.Parser:
         "--profile", type=options.path, metavar="DIR", help="where a cycle's time goes: table and trace into DIR"
     )
     result.add_argument(
-        "--suite", type=options.path, metavar="DIR", help="the standard table of speeds into DIR, in these sizes:"
+        "--suite",
+        type=options.path,
+        metavar="DIR",
+        help="the standard table of speeds into DIR: more and fewer worlds, batches and seeds than the settings name",
     )
-    for name, what in SUITE_OPTIONS.items():
-        result.add_argument(f"--suite-{name}", metavar="A,B,...", help=f"{what} [default: by platform]")
     options.add_settings(result)
     return result
-
-
-SUITE_OPTIONS = {
-    "backends": "physics backends of the rollouts",
-    "worlds": "numbers of worlds of the rollouts",
-    "batches": "batch sizes of the updates",
-    "seeds": "numbers of seeds side by side",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,9 +53,6 @@ def _benchmark(arguments: options.Arguments) -> int:
         raise ConfigError(f"--seconds {given['seconds']}: must be more than 0 and at most 600")
     if given["profile"] and given["suite"]:
         raise ConfigError("--profile and --suite: give one of them")
-    chosen = {name: _sizes(name, given[f"suite_{name}"]) for name in SUITE_OPTIONS if given[f"suite_{name}"]}
-    if chosen and not given["suite"]:
-        raise ConfigError(f"--suite-{next(iter(chosen))}: is for --suite DIR; give that too")
     start.start_jax(given["cache"])
     import jax
 
@@ -77,8 +65,6 @@ def _benchmark(arguments: options.Arguments) -> int:
     env = program.make_env(config)
     memory.check(config, env)
     if given["profile"]:
-        if config.num_seeds > 1 or config.algorithm == "mgme":
-            raise ConfigError("--profile: looks at one seed of one learner; leave --num-seeds and mgme out")
         from curious_jax.measure import profile
 
         result = profile.profile(config, env, seconds, _folder("--profile", given["profile"]))
@@ -87,8 +73,7 @@ def _benchmark(arguments: options.Arguments) -> int:
         from curious_jax.measure import suite
 
         folder = _folder("--suite", given["suite"])
-        sizes = dataclasses.replace(suite.default_sizes(platform), **chosen)
-        result = suite.run(config, sizes, seconds, lambda row: print(row, file=sys.stderr, flush=True))
+        result = suite.run(config, seconds, lambda row: print(row, file=sys.stderr, flush=True))
         suite.write(result, folder)
         text = suite.table(result)
     else:
@@ -98,21 +83,6 @@ def _benchmark(arguments: options.Arguments) -> int:
         text = table(result)
     print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else text)
     return program.DONE
-
-
-def _sizes(name: str, text: str) -> tuple[Any, ...]:
-    """The values of --suite-NAME."""
-    option = f"--suite-{name}"
-    if name == "backends":
-        backends = options.convert(option, text, tuple[str, ...])
-        for backend in backends:
-            if backend not in PHYSICS[1:]:
-                raise ConfigError(f"{option} {text}: must be of {', '.join(PHYSICS[1:])}")
-        return backends
-    values = tuple(options.convert(option, part, int) for part in options.convert(option, text, tuple[str, ...]))
-    if min(values) < 1:
-        raise ConfigError(f"{option} {text}: must be whole numbers of 1 or more")
-    return values
 
 
 def _folder(option: str, text: str) -> Path:

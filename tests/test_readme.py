@@ -44,7 +44,6 @@ PROGRAMS = {
     "experiments.sweep": EXPERIMENT,
     "experiments.checks.seed_cost": (*TINY, "--num-seeds", "2"),
 }
-SUITE = ("--suite-worlds", "2", "--suite-batches", "8", "--suite-seeds", "1")  # for benchmark --suite
 LISTS = ("curious_jax", "experiments")  # these list the programs, and take no option here
 # Programs whose own tests run them small.
 OWN_TESTS = {
@@ -237,7 +236,7 @@ def small(program, argv, folder):
     """A README command's arguments with what makes it small and keeps it in a folder."""
     if "--resume" in argv:
         return [*argv, *MORE_EPISODES]
-    extra = [*PROGRAMS[program], *(SUITE if "--suite" in argv else ())]
+    extra = [*PROGRAMS[program], *(("--num-seeds", "2") if "--suite" in argv else ())]
     if program == "curious_jax.train" or (
         program.startswith("experiments.") and program != "experiments.checks.seed_cost"
     ):

@@ -38,6 +38,7 @@ def window(num_modules: int, config: CurriculumConfig) -> int:
     return max(2, round(config.window_span * config.self_evaluation / num_modules))
 
 
+@jax.named_scope("curriculum")
 def update(state: CurriculumState, module: jax.Array, success: jax.Array, counted: jax.Array) -> CurriculumState:
     """Appends the self-evaluation results of one cycle, in environment order.
 
@@ -113,6 +114,7 @@ def summarize(state: CurriculumState, config: CurriculumConfig) -> tuple[jax.Arr
     return competence, progress, module_probabilities(state, config, config.selection == "lp")
 
 
+@jax.named_scope("curriculum")
 def choose(
     state: CurriculumState, config: CurriculumConfig, key: jax.Array, num_envs: int
 ) -> tuple[jax.Array, jax.Array]:

@@ -68,6 +68,7 @@ def merge(moments: Moments, samples: jax.Array, weights: jax.Array) -> Moments:
     )
 
 
+@jax.named_scope("statistics")
 def update(
     state: NormalizerState, modules: ModuleTable, episode: Episode, relevant: jax.Array, hindsight_probability: float
 ) -> NormalizerState:

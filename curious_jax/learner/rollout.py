@@ -54,9 +54,11 @@ def collect(
     def step(state, key):
         obs = observe(state)
         asked = guidance.guide(env.modules, config.guide, key, obs, goal_at(goal, module, obs), module, exploring)
-        action = policy(obs, *asked)
+        with jax.named_scope("policy"):
+            action = policy(obs, *asked)
         action = jnp.where(exploring[:, None], explore(key, action, config), action)
-        state = step_all(state, action)
+        with jax.named_scope("physics"):
+            state = step_all(state, action)
         return state, (observe(state), action)
 
     first = observe(state)

@@ -115,6 +115,7 @@ def make_update(
     return update
 
 
+@jax.named_scope("input")
 def encode(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:
     """Turns a batch into the networks' inputs [B, I]."""
     view = functools.partial(normalizer.policy_input, statistics, run.config.normalizer, run.env.modules)

@@ -1,6 +1,5 @@
-"""A policy's success in an official Fetch environment beside its success in ours, for `evaluate --env`."""
+"""Measures a policy in an official Fetch environment and beside it in ours, for `evaluate --env`."""
 
-import functools
 from typing import Any
 
 import jax
@@ -9,16 +8,14 @@ import numpy as np
 
 from curious_jax import evaluation
 from curious_jax.errors import ConfigError
-from curious_jax.learner import rollout
 from curious_jax.learner.state import PolicyParams, Setup, make_policy
 from curious_jax.show import stats
-from curious_jax.types import FLAT
 
 OFFICIAL_ENVS = 8  # side by side, so that the policy is called once for all of them
 
 
-def module_index(name: str, run: Setup) -> int:
-    """The index of the run's module that asks for what the official environment asks for.
+def find_module(name: str, run: Setup) -> int:
+    """Finds the index of the run's module that asks for what the official environment asks for.
 
     Raises:
       ConfigError: when the run has none, or asks for all its modules at once (HER).
@@ -42,12 +39,12 @@ def module_index(name: str, run: Setup) -> int:
 def compare(
     name: str,
     run: Setup,
-    policy: PolicyParams,
+    params: PolicyParams,
     episodes: int,
     seed: int,
     offset: jax.Array | None = None,
 ) -> dict[str, Any]:
-    """Plays as many episodes there as here; plain data.
+    """Plays as many episodes there as here, and returns plain data.
 
     Args:
       name: FetchReach-v4, FetchPush-v4 or FetchPickAndPlace-v4.
@@ -55,14 +52,17 @@ def compare(
     """
     from envs import official
 
-    index = module_index(name, run)
-    act = official_act(run, policy, index, offset)
+    index = find_module(name, run)
+    act = make_act(run, params, index, offset)
     theirs = official.judge(name, act, run.env.layout, episodes, seed, OFFICIAL_ENVS)
-    ours = own_successes(run, policy, index, episodes, seed, offset)
-    here, there = figures(ours, episodes), figures(int(theirs.success.sum()), episodes)
+    evaluate = evaluation.make_evaluator(run, min(episodes, evaluation.MAX_WORLDS), np.array([index], np.int32))
+    ours = evaluate(params, jax.random.key(seed), episodes, offset)[0]
+    module = run.env.modules.names[index]
+    here = describe(ours.successes[module], ours.episodes[module])
+    there = describe(int(theirs.success.sum()), episodes)
     return {
         "env": name,
-        "module": run.env.modules.names[index],
+        "module": module,
         "episodes": episodes,
         "official": there | {"any_step_success": float(theirs.any_step_success.mean())},
         "ours": here,
@@ -70,8 +70,8 @@ def compare(
     }
 
 
-def figures(successes: int, episodes: int) -> dict[str, Any]:
-    """Rate and 95 % Wilson interval."""
+def describe(successes: int, episodes: int) -> dict[str, Any]:
+    """Gives the rate and its 95 % Wilson interval."""
     return {
         "success": successes / episodes,
         "interval": stats.wilson(successes, episodes),
@@ -79,45 +79,22 @@ def figures(successes: int, episodes: int) -> dict[str, Any]:
     }
 
 
-def official_act(run: Setup, policy: PolicyParams, index: int, offset: jax.Array | None) -> Any:
-    """(obs [E, O], target [E, 3]) -> action [E, 4], compiled: the policy asked for its module's goal."""
-    acting, modules = make_policy(run, policy), run.env.modules
+def make_act(run: Setup, params: PolicyParams, index: int, offset: jax.Array | None) -> Any:
+    """Compiles (obs [E, O], target [E, 3]) -> action [E, 4]: the policy asked for its module's goal."""
+    policy, modules = make_policy(run, params), run.env.modules
     slots = np.flatnonzero(modules.slot_module == index)
-    asked = FLAT if run.config.algorithm == "her" else index
 
     @jax.jit
     def act(obs: jax.Array, target: jax.Array) -> jax.Array:
         goal = jnp.zeros((obs.shape[0], modules.goal_size)).at[:, slots].set(target[:, : len(slots)])
         obs = obs if offset is None else obs + offset
-        return acting(obs, goal, jnp.full(obs.shape[0], asked, jnp.int32))
+        return policy(obs, goal, run.algorithm.test(jnp.full(obs.shape[0], index, jnp.int32)))
 
     return act
 
 
-def own_successes(
-    run: Setup, policy: PolicyParams, index: int, episodes: int, seed: int, offset: jax.Array | None
-) -> int:
-    """Successes in `episodes` evaluation episodes of one module in our world.
-
-    Raises:
-      OverflowedBuffers: when physics dropped contacts.
-    """
-    worlds = min(episodes, evaluation.MAX_WORLDS)
-    run = run._replace(env=run.env.with_worlds(worlds))
-    batch = jax.jit(functools.partial(evaluation.batch_success, run))
-    module = jnp.full(worlds, index, jnp.int32)
-    success: list[np.ndarray] = []
-    for chunk in range(-(-episodes // worlds)):
-        solved, overflow = jax.device_get(
-            batch(policy, jax.random.fold_in(jax.random.key(seed), chunk), module, offset)
-        )
-        rollout.check_overflow(overflow)
-        success.append(solved)
-    return int(np.concatenate(success)[:episodes].sum())
-
-
 def table(result: dict[str, Any]) -> str:
-    """The figures for people."""
+    """Formats the figures for people."""
     width = max(len(result["env"]), len("difference"))
     lines = [f"{'':{width}}  success  95 % interval   episodes  at any step"]
     rows = ((result["env"], result["official"]), (f"our {result['module']}", result["ours"]))

@@ -1,13 +1,11 @@
-"""The standard table of speeds: rollouts by backend and number of worlds, updates by batch, one seed against several.
+"""Measures the standard table of speeds: rollouts by number of worlds, updates by batch, one seed against several.
 
 A row that cannot be measured (a backend that is not installed, a batch that does not fit) says why and stops nothing.
 """
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +15,24 @@ from curious_jax.cli import program
 from curious_jax.config import TrainConfig
 from curious_jax.measure import timing
 from curious_jax.run import folder as runfolder
+from curious_jax.run import memory
 
 NAME = "suite"  # .json and .md in the output folder
+SEEDS = 10  # beside one, unless the config names several
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What the table's rows are."""
-
-    backends: tuple[str, ...]
-    worlds: tuple[int, ...]
-    batches: tuple[int, ...]
-    seeds: tuple[int, ...]
-
-
-# What a machine is asked by default; "native" physics in the small, an accelerator as wide as it gets.
-SIZES = {
-    "cpu": Sizes(("c",), (1, 16, 128, 512), (256, 1024, 4096), (1, 10)),
-    "accelerator": Sizes(("warp",), (1, 64, 1024, 2048, 4096, 8192, 16384), (256, 4096, 16384), (1, 10, 100)),
-}
+def list_rows(config: TrainConfig) -> dict[str, list[int]]:
+    """Lists the sizes of the table's rows, around those of the config: worlds, batches and seeds."""
+    worlds, batch = config.schedule.num_envs, config.schedule.batch_size
+    total = len(config.modules) + config.distractors
+    return {
+        "num_envs": sorted({1, max(1, worlds // 8), worlds, 4 * worlds}),
+        "batch_size": sorted({max(total, batch // 4), batch, 4 * batch}),  # a transition for each module at least
+        "num_seeds": [1, config.num_seeds if config.num_seeds > 1 else SEEDS],
+    }
 
 
-def default_sizes(platform: str) -> Sizes:
-    """The standard rows for this platform; other accelerators than NVIDIA's run the jax physics."""
-    sizes = SIZES["cpu" if platform == "cpu" else "accelerator"]
-    return dataclasses.replace(sizes, backends=("jax",)) if platform == "tpu" else sizes
-
-
-def run(config: TrainConfig, sizes: Sizes, seconds: float, say: Callable[[str], Any] = print) -> dict[str, Any]:
+def run(config: TrainConfig, seconds: float, say: Callable[[str], Any] = print) -> dict[str, Any]:
     """Measures all rows; plain data.
 
     Args:
@@ -52,47 +40,41 @@ def run(config: TrainConfig, sizes: Sizes, seconds: float, say: Callable[[str], 
       say: gets every row as it is there.
     """
 
-    def row(where: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def row(measure: Callable[[TrainConfig, float], dict[str, Any]], name: str, value: int) -> dict[str, Any]:
+        where: dict[str, Any] = {name: value}
         try:
-            result = where | measure()
+            result = where | measure(_change(config, **where), seconds)
         except Exception as error:  # out of memory, not installed, refused by the backend: worth a row, not the table
             result = where | {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
         say(json.dumps(runfolder.plain(result)))
         return result
 
-    backends = sizes.backends if config.world == "fetch" else ("none",)
-    rollouts = [
-        row({"physics": physics, "num_envs": n}, functools.partial(_rollout, config, physics, n, seconds))
-        for physics in backends
-        for n in sizes.worlds
-    ]
-    updates = [row({"batch_size": b}, functools.partial(_update, config, b, seconds)) for b in sizes.batches]
-    cycles = [row({"num_seeds": n}, functools.partial(_cycle, config, n, seconds)) for n in sizes.seeds]
-    return runfolder.plain(
-        {
-            "device": jax.devices()[0].device_kind,
-            "platform": jax.default_backend(),
-            "jax": jax.__version__,
-            "preset": config.preset,
-            "modules": list(config.modules),
-            "rollouts": rollouts,
-            "updates": updates,
-            "cycles": cycles,
-            "memory_bytes": timing.peak_memory(),
-        }
-    )
+    rows = {
+        part: [row(measure, name, value) for value in list_rows(config)[name]]
+        for part, (measure, name) in PARTS.items()
+    }
+    about = {
+        "device": jax.devices()[0].device_kind,
+        "platform": jax.default_backend(),
+        "jax": jax.__version__,
+        "preset": config.preset,
+        "modules": list(config.modules),
+    }
+    return runfolder.plain(about | rows | {"memory_bytes": timing.peak_memory()})
 
 
-def _with(config: TrainConfig, **schedule: int) -> TrainConfig:
-    return dataclasses.replace(config, num_seeds=1, schedule=dataclasses.replace(config.schedule, **schedule))
+def _change(config: TrainConfig, num_seeds: int = 1, **schedule: int) -> TrainConfig:
+    capacity = max(config.schedule.capacity, schedule.get("num_envs", 1))
+    changed = dataclasses.replace(config.schedule, **schedule, capacity=capacity)
+    return dataclasses.replace(config, num_seeds=num_seeds, schedule=changed)
 
 
-def _rollout(config: TrainConfig, physics: str, num_envs: int, seconds: float) -> dict[str, Any]:
-    config = dataclasses.replace(_with(config), physics=physics if config.world == "fetch" else "auto")
-    env = program.make_env(config)
+def _time_rollout(config: TrainConfig, seconds: float) -> dict[str, Any]:
+    env, num_envs = program.make_env(config), config.schedule.num_envs
     batch_s, compile_s = timing.rollout_time(config, env, num_envs, seconds)
     env_steps_per_s = num_envs * env.episode_length / batch_s
     return {
+        "physics": env.physics_name,
         "env_steps_per_s": env_steps_per_s,
         "physics_steps_per_s": env_steps_per_s * env.physics_steps_per_step,
         "control_step_ms": 1e3 * batch_s / env.episode_length,
@@ -100,24 +82,17 @@ def _rollout(config: TrainConfig, physics: str, num_envs: int, seconds: float) -
     }
 
 
-def _update(config: TrainConfig, batch_size: int, seconds: float) -> dict[str, Any]:
-    config = _with(config, batch_size=batch_size)
-    from curious_jax.measure.profile import update_flop
-
+def _time_update(config: TrainConfig, seconds: float) -> dict[str, Any]:
     env = program.make_env(config)
     update_s, compile_s = timing.update_time(config, env, seconds)
-    tflop_per_s = update_flop(config, env) / update_s / 1e12
+    tflop_per_s = timing.count_flop(config, env) / update_s / 1e12
     return {"updates_per_s": 1.0 / update_s, "tflop_per_s": tflop_per_s, "compile_s": compile_s}
 
 
-def _cycle(config: TrainConfig, num_seeds: int, seconds: float) -> dict[str, Any]:
-    config = dataclasses.replace(config, num_seeds=num_seeds)
-    from curious_jax.run import memory
-
-    env = program.make_env(config)
+def _time_cycle(config: TrainConfig, seconds: float) -> dict[str, Any]:
+    env, schedule, num_seeds = program.make_env(config), config.schedule, config.num_seeds
     memory.check(config, env)
     cycle_s, compile_s = timing.cycle_time(config, env, seconds)
-    schedule = config.schedule
     return {
         "cycle_s": cycle_s,
         "train_env_steps_per_s": num_seeds * schedule.num_envs * env.episode_length / cycle_s,
@@ -126,8 +101,16 @@ def _cycle(config: TrainConfig, num_seeds: int, seconds: float) -> dict[str, Any
     }
 
 
+# What is measured, and the setting that its rows change.
+PARTS: dict[str, tuple[Callable[[TrainConfig, float], dict[str, Any]], str]] = {
+    "rollouts": (_time_rollout, "num_envs"),
+    "updates": (_time_update, "batch_size"),
+    "cycles": (_time_cycle, "num_seeds"),
+}
+
+
 def write(result: dict[str, Any], folder: Path) -> None:
-    """suite.json and suite.md in the folder."""
+    """Writes suite.json and suite.md into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{NAME}.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
     (folder / f"{NAME}.md").write_text(table(result) + "\n")
@@ -144,7 +127,7 @@ _COLUMNS = {
 
 
 def table(result: dict[str, Any]) -> str:
-    """The rows as Markdown."""
+    """Formats the rows as Markdown."""
     lines = [f"{result['device']} ({result['platform']}), preset {result['preset']}, {', '.join(result['modules'])}"]
     for part, (title, columns) in _COLUMNS.items():
         columns = (*columns, "compile_s")

@@ -1,6 +1,7 @@
-"""How long rollouts, updates and whole cycles take on this machine; compilation is left out and reported beside."""
+"""Measures rollouts, updates and whole cycles on this machine; compilation is left out and reported beside."""
 
 import dataclasses
+import itertools
 import resource
 import sys
 import time
@@ -13,11 +14,11 @@ import jax.numpy as jnp
 from curious_jax.config import TrainConfig
 from curious_jax.learner import replay, rollout, trainer
 from curious_jax.learner.state import PolicyParams, Setup, init_one, make_policy, no_metrics, policy_params, setup
-from curious_jax.types import Env
+from curious_jax.types import Env, LearnerBatch
 
 
 def repeat(run: Callable[[], Any], seconds: float) -> float:
-    """Mean seconds per call, over calls of at least `seconds` together, after one that is not counted."""
+    """Returns the mean seconds of a call, over calls of at least `seconds` together, after one that is not counted."""
     jax.block_until_ready(run())
     calls, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < seconds or calls == 0:
@@ -26,21 +27,21 @@ def repeat(run: Callable[[], Any], seconds: float) -> float:
     return elapsed / calls
 
 
-def compiled(function: Callable[..., Any], *arguments: Any, donate: tuple[int, ...] = ()) -> tuple[Any, float]:
-    """(the function compiled for these arguments, seconds that took)."""
+def compile_for(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Compiles a function for these arguments: (the program, seconds that took)."""
     start = time.perf_counter()
-    program = jax.jit(function, donate_argnums=donate).lower(*arguments).compile()
+    program = jax.jit(function).lower(*arguments).compile()
     return program, time.perf_counter() - start
 
 
-def without_store(run: Setup) -> Setup:
-    """The same run with the smallest store, for what does not touch it."""
+def drop_store(run: Setup) -> Setup:
+    """Gives the run the smallest store, for what does not touch it."""
     schedule = dataclasses.replace(run.config.schedule, capacity=run.config.schedule.num_envs)
     return run._replace(config=dataclasses.replace(run.config, schedule=schedule))
 
 
-def filled(store: replay.ReplayState) -> replay.ReplayState:
-    """A store as full as it gets, every episode relevant to every module; what it holds is zeros."""
+def fill(store: replay.ReplayState) -> replay.ReplayState:
+    """Makes a store as full as it gets, every episode relevant to every module; what it holds is zeros."""
     capacity, num_modules = store.relevant.shape
     return store.replace(
         relevant=jnp.ones_like(store.relevant),
@@ -52,7 +53,7 @@ def filled(store: replay.ReplayState) -> replay.ReplayState:
 
 def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> tuple[float, float]:
     """(seconds per batch of num_envs episodes with a fresh policy and exploration noise, seconds to compile)."""
-    run = without_store(setup(config, env.with_worlds(num_envs)))
+    run = drop_store(setup(config, env.with_worlds(num_envs)))
     policy = policy_params(init_one(run, jnp.int32(config.seed)))
     module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
     exploring = jnp.ones(num_envs, bool)
@@ -61,8 +62,8 @@ def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -
         return rollout.collect(make_policy(run, policy), run.env, config.exploration, key, module, exploring)
 
     key = jax.random.key(config.seed)
-    program, compile_s = compiled(batch, policy, key)
-    number = iter(range(10**9))
+    program, compile_s = compile_for(batch, policy, key)
+    number = itertools.count()
     return repeat(lambda: program(policy, jax.random.fold_in(key, next(number))), seconds), compile_s
 
 
@@ -86,7 +87,7 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
     """(seconds per gradient step, its sampling and substitution included, of one seed; seconds to compile)."""
     run = setup(config, env)
     state = jax.jit(lambda: init_one(run, jnp.int32(config.seed)))()
-    store, steps = filled(state.replay), config.schedule.updates_per_cycle
+    store, steps = fill(state.replay), config.schedule.updates_per_cycle
     wanted = jnp.arange(config.schedule.batch_size, dtype=jnp.int32) % env.modules.num_modules
 
     def updates(learner: Any, store: replay.ReplayState, key: jax.Array) -> Any:
@@ -94,7 +95,7 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
         return jax.lax.scan(update, learner, jax.random.split(key, steps))
 
     learner, key = run.algorithm.pick(state.learner, jnp.int32(0)), jax.random.key(config.seed)
-    program, compile_s = compiled(updates, learner, store, key)
+    program, compile_s = compile_for(updates, learner, store, key)
 
     def call() -> Any:
         nonlocal learner, key
@@ -103,6 +104,17 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
         return losses
 
     return repeat(call, seconds) / steps, compile_s
+
+
+def count_flop(config: TrainConfig, env: Env) -> float:
+    """Counts the floating-point operations of one gradient step, as XLA does before it optimises the program."""
+    run = setup(config, env)
+    state = jax.eval_shape(lambda: init_one(run, jnp.int32(config.seed)))
+    part = jax.eval_shape(lambda state: run.algorithm.pick(state.learner, jnp.int32(0)), state)
+    inputs = jnp.zeros((config.schedule.batch_size, env.obs_size + env.modules.goal_size + env.modules.num_modules))
+    action, reward = jnp.zeros((len(inputs), env.action_size)), jnp.zeros(len(inputs))
+    batch = LearnerBatch(inputs=inputs, action=action, reward=reward, next_inputs=inputs)
+    return float(jax.jit(run.learner.update).lower(part, batch).cost_analysis()["flops"])
 
 
 def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dict[str, Any]:

@@ -15,7 +15,7 @@ out=${1:?usage: gpu_check.sh OUT}
 limit=${LIMIT:-570} train_seconds=${TRAIN_SECONDS:-130} seeds=${SEEDS:-0 1 2} worlds=${WORLDS:-64}
 physics=${PHYSICS:-warp} preset=${PRESET:-gpu}
 read -ra train_args <<<"${TRAIN_ARGS:-}"; read -ra profile_args <<<"${PROFILE_ARGS:-}"
-read -ra suite_args <<<"${SUITE_ARGS:---suite-backends $physics --suite-worlds 1024,4096,16384 --suite-seeds 1,10}"
+read -ra suite_args <<<"${SUITE_ARGS:---physics $physics}"
 mkdir -p "$out"; out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/.." || exit 2
 export PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TF_CPP_MIN_LOG_LEVEL=2

@@ -30,13 +30,13 @@ def test_the_policy_is_asked_for_its_module_s_goal():
     acting = make_policy(run, policy)
     slots = {"FetchReach-v4": (0, 3), "FetchPush-v4": (3, 2), "FetchPickAndPlace-v4": (5, 3)}
     for index, (name, (first, size)) in enumerate(slots.items()):
-        assert judge.module_index(name, run) == index
+        assert judge.find_module(name, run) == index
         goal = np.zeros((2, 8), np.float32)
         goal[:, first : first + size] = target[:, :size]
         expected = acting(obs, goal, jnp.full(2, index))
-        found = judge.official_act(run, policy, index, None)(obs, target)
+        found = judge.make_act(run, policy, index, None)(obs, target)
         np.testing.assert_allclose(found, expected, atol=1e-6)
-        shifted = judge.official_act(run, policy, index, jnp.full(40, 0.3))(obs, target)
+        shifted = judge.make_act(run, policy, index, jnp.full(40, 0.3))(obs, target)
         np.testing.assert_allclose(shifted, acting(obs + 0.3, goal, jnp.full(2, index)), atol=1e-6)
 
 
@@ -44,15 +44,15 @@ def test_runs_that_cannot_be_asked_are_refused():
     with pytest.raises(
         errors.ConfigError, match="asks for pnp, which this run did not learn; its modules: reach, push"
     ):
-        judge.module_index("FetchPickAndPlace-v4", fetch_run("reach", "push"))
+        judge.find_module("FetchPickAndPlace-v4", fetch_run("reach", "push"))
     with pytest.raises(errors.ConfigError, match="--algorithm her has one goal for all"):
-        judge.module_index("FetchReach-v4", fetch_run("reach", "push", algorithm="her"))
-    assert judge.module_index("FetchReach-v4", fetch_run("reach", algorithm="her")) == 0
+        judge.find_module("FetchReach-v4", fetch_run("reach", "push", algorithm="her"))
+    assert judge.find_module("FetchReach-v4", fetch_run("reach", algorithm="her")) == 0
 
 
 def test_the_table_shows_both_worlds():
-    there = judge.figures(3, 4) | {"any_step_success": 1.0}
-    result = {"env": "FetchPush-v4", "module": "push", "episodes": 4, "official": there, "ours": judge.figures(4, 4)}
+    there = judge.describe(3, 4) | {"any_step_success": 1.0}
+    result = {"env": "FetchPush-v4", "module": "push", "episodes": 4, "official": there, "ours": judge.describe(4, 4)}
     text = judge.table(result | {"difference": -0.25})
     rows = [line.split() for line in text.splitlines()]
     assert rows[1][:2] == ["FetchPush-v4", "0.750"] and rows[1][-2:] == ["4", "1.000"]

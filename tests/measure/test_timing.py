@@ -17,7 +17,7 @@ def test_repeat_leaves_the_first_call_out():
 
 
 def test_a_filled_store_serves_every_module():
-    store = timing.filled(replay.init(6, 3, 2, 1, 1, 2))
+    store = timing.fill(replay.init(6, 3, 2, 1, 1, 2))
     slot, t = replay.sample(store, jax.random.key(0), jnp.tile(jnp.arange(2), 100))
     assert set(np.asarray(slot)) == set(range(6)) and set(np.asarray(t)) == set(range(3))
 

@@ -51,8 +51,7 @@ def test_rehearsal_on_a_cpu(tmp_path):
         SEEDS="0 1",
         TRAIN_ARGS=f"{SMALL} --episodes 8 --evaluation-episodes 4 --evaluation-interval 8",
         PROFILE_ARGS=f"{SMALL} --seconds 0.1",
-        SUITE_ARGS=f"{SMALL} --seconds 0.1 --physics warp --suite-backends warp --suite-worlds 2 --suite-batches 16 "
-        "--suite-seeds 1,2",
+        SUITE_ARGS=f"{SMALL} --seconds 0.1 --physics warp --num-seeds 2",
     )
     assert status == 0, said
     assert json.loads((out / "parity.json").read_text())["agrees"]
@@ -62,6 +61,6 @@ def test_rehearsal_on_a_cpu(tmp_path):
     assert json.loads((out / "profile" / "profile.json").read_text())["physics"] == "warp"
     suite = json.loads((out / "suite" / "suite.json").read_text())
     rows = suite["rollouts"] + suite["updates"] + suite["cycles"]
-    assert len(rows) == 4 and not any("error" in row for row in rows)
+    assert len(rows) >= 6 and not any("error" in row for row in rows)
     names = tarfile.open(out / "results.tgz").getnames()
     assert "./warp-kernels.tgz" in names and "./run-1/metrics.jsonl" in names

@@ -114,7 +114,8 @@ def count_flop(config: TrainConfig, env: Env) -> float:
     inputs = jnp.zeros((config.schedule.batch_size, env.obs_size + env.modules.goal_size + env.modules.num_modules))
     action, reward = jnp.zeros((len(inputs), env.action_size)), jnp.zeros(len(inputs))
     batch = LearnerBatch(inputs=inputs, action=action, reward=reward, next_inputs=inputs)
-    return float(jax.jit(run.learner.update).lower(part, batch).cost_analysis()["flops"])
+    cost: Any = jax.jit(run.learner.update).lower(part, batch).cost_analysis()
+    return float(cost["flops"])
 
 
 def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import os
 import shlex
 import shutil
@@ -111,8 +112,9 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raises KeyboardInterrupt, later when Python is within a callback that swallows it or an import that it breaks."""
+    swallowing = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None and frame.f_code is not run.__code__:
-        if frame.f_code.co_name in ("_xla_gc_callback", "__del__", "_find_and_load"):
+        if frame.f_code in swallowing or frame.f_code.co_name in ("__del__", "_find_and_load"):
             again = threading.Timer(0.05, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()

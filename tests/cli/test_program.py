@@ -1,6 +1,7 @@
 """What the programs share: errors in one line, and hints that can be typed."""
 
 import errno
+import functools
 import gc
 import os
 import signal
@@ -54,13 +55,13 @@ def test_another_packages_thread_that_meets_a_full_disk_says_one_line(capsys):
 def test_ctrl_c_in_a_callback_that_swallows_it_comes_again():
     """JAX hangs such a callback into the garbage collector, and most of a program's start is spent there."""
 
-    def _xla_gc_callback(*_):
+    def callback(*_):
         if not sent:
             sent.append(True)
             signal.raise_signal(signal.SIGINT)
 
     def body():
-        gc.callbacks.append(_xla_gc_callback)
+        gc.callbacks.append(callback)
         gc.collect()
         for _ in range(1000):
             threading.Event().wait(0.01)
@@ -72,7 +73,7 @@ def test_ctrl_c_in_a_callback_that_swallows_it_comes_again():
         assert program.run(body) == program.INTERRUPTED
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
-        gc.callbacks.remove(_xla_gc_callback)
+        gc.callbacks.remove(callback)
         signal.signal(signal.SIGINT, before)
 
 
@@ -92,7 +93,8 @@ def test_ctrl_c_while_a_program_is_imported_prints_nothing(module, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(CTRL_C_AT_AN_IMPORT.format(name="curious_jax.errors"))
     command = [sys.executable, "-m", module, "--help"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, preexec_fn=heed)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 

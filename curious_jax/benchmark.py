@@ -24,7 +24,7 @@ from curious_jax.run import folder as runfolder
 
 
 def parser() -> options.Parser:
-    """The command line: the config's settings and the program's own."""
+    """Makes the command line: the config's settings and the program's own."""
     result = options.Parser("benchmark", "Measures the speed of physics, rollouts, updates and whole training cycles.")
     result.add_argument("--json", action="store_true", help="print one JSON object")
     result.add_argument("--seconds", default="5", metavar="X", help="how long to measure each part [default: 5]")
@@ -95,7 +95,7 @@ def _folder(option: str, text: str) -> Path:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The figures for people."""
+    """Formats the figures for people."""
     train = f"{result['train_num_envs']} envs, {result['updates_per_cycle']} updates of {result['batch_size']}"
     lines = [
         ("device", f"{result['device']} ({result['platform']}), physics {result['physics']}"),

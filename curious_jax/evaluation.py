@@ -32,12 +32,12 @@ class Result:
 
     @property
     def rate(self) -> dict[str, float]:
-        """Success rate per module."""
+        """Gives the success rate per module."""
         return {name: self.successes[name] / self.episodes[name] for name in self.successes}
 
     @property
     def mean(self) -> float:
-        """Mean of the modules' rates."""
+        """Gives the mean of the modules' rates."""
         return float(np.mean(list(self.rate.values())))
 
 
@@ -67,7 +67,7 @@ def check_overflow(overflow: Any) -> None:
 def batch_success(
     run: Setup, params: PolicyParams, key: jax.Array, module: jax.Array, offset: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array]:
-    """One evaluation episode per entry of module [W] -> (success [W], overflow []). An invalid one is a failure."""
+    """Plays one evaluation episode per entry of module [W]: (success [W], overflow []). An invalid one is a failure."""
     exploring = jnp.zeros(module.shape, bool)
     policy, module = make_policy(run, params), run.algorithm.test(module)
     episode, overflow = rollout.collect(policy, run.env, run.config.exploration, key, module, exploring, offset)

@@ -64,32 +64,32 @@ class Progress:
 
     @property
     def episodes(self) -> int:
-        """Training episodes of each seed."""
+        """Counts the training episodes of each seed."""
         return self.cycles * self.config.schedule.num_envs
 
     @property
     def env_steps(self) -> int:
-        """Environment steps of each seed."""
+        """Counts the environment steps of each seed."""
         return self.episodes * self.episode_length
 
     @property
     def updates(self) -> int:
-        """Gradient steps of each seed."""
+        """Counts the gradient steps of each seed."""
         return self.cycles * self.config.schedule.updates_per_cycle
 
     @property
     def success(self) -> dict[str, Any]:
-        """{module: rate}, or {module: [rate per seed]}."""
+        """Gives {module: rate}, or {module: [rate per seed]}."""
         return {name: one_or_all(self.config, [r.rate[name] for r in self.results]) for name in self.names}
 
     @property
     def mean_success(self) -> Any:
-        """Mean over achievable modules, or a list of those over seeds."""
+        """Gives the mean over achievable modules, or a list of those over seeds."""
         return one_or_all(self.config, [r.mean for r in self.results])
 
     @property
     def saved(self) -> dict[str, Any]:
-        """Plain data that `resume` takes back, beside the arrays."""
+        """Gives the plain data that `resume` takes back, beside the arrays."""
         return {name: getattr(self, name) for name in SAVED}
 
 
@@ -199,7 +199,7 @@ class _Loop:
         return dataclasses.replace(progress, status=Status.COMPLETED if done else Status.RUNNING)
 
     def at_now(self, progress: Progress) -> Progress:
-        """The same progress with its wall time up to date."""
+        """Brings the wall time up to date."""
         return dataclasses.replace(progress, wall_s=time.perf_counter() - self.began)
 
     def run_cycles(self, progress: Progress) -> Progress:
@@ -226,7 +226,7 @@ class _Loop:
         return self.at_now(progress)
 
     def is_evaluation_due(self, progress: Progress) -> bool:
-        """Is this the end of an epoch or of the run?"""
+        """Tells whether this is the end of an epoch or of the run."""
         schedule = self.config.schedule
         at_end = progress.status is Status.DIVERGED or progress.cycles >= schedule.cycles
         return at_end or progress.cycles % schedule.cycles_per_epoch == 0
@@ -278,7 +278,7 @@ def _milestone(progress: Progress, result: Result) -> dict[str, float]:
 
 
 def _count_invalid(progress: Progress) -> tuple[int, ...]:
-    """Invalid episodes of each seed, those of the epoch under way included."""
+    """Counts the invalid episodes of each seed, those of the epoch under way included."""
     epoch = by_seed(progress.config, progress.total.invalid)
     return tuple(before + int(now) for before, now in zip(progress.invalid, epoch, strict=True))
 

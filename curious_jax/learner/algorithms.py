@@ -55,7 +55,7 @@ class ExpertsState:
 
     @property
     def actor(self) -> Any:
-        """The actors of all experts."""
+        """Gives the actors of all experts."""
         return self.experts.actor
 
 
@@ -67,7 +67,7 @@ def _make_experts(learner: Learner, num_modules: int) -> Learner:
         return ExpertsState(jax.vmap(learner.init)(jax.random.split(key_experts, num_modules)), key_order)
 
     def act(actors: Any, inputs: jax.Array) -> jax.Array:
-        """[..., I] -> [..., A]: the action of the expert that the descriptor (the last M inputs) names."""
+        """Acts as the expert that the descriptor (the last M inputs) names: [..., I] -> [..., A]."""
         actions = jax.vmap(learner.act, (0, None))(actors, inputs)  # [M, ..., A]
         named = jnp.moveaxis(inputs[..., -num_modules:], -1, 0)[..., None] > 0  # [M, ..., 1]
         return jnp.where(named, actions, 0.0).sum(axis=0)
@@ -76,7 +76,7 @@ def _make_experts(learner: Learner, num_modules: int) -> Learner:
 
 
 def _find_turn(state: ExpertsState, schedule: ScheduleConfig, cycle: jax.Array, num_modules: int) -> jax.Array:
-    """[] int32: the module whose expert is trained in this cycle (cycles count from 0)."""
+    """Finds the module whose expert is trained in this cycle (cycles count from 0): [] int32."""
     epoch = cycle // schedule.cycles_per_expert
     turns = jax.random.permutation(jax.random.fold_in(state.order, epoch // num_modules), num_modules)
     return turns[epoch % num_modules].astype(jnp.int32)

@@ -32,7 +32,7 @@ def init(num_modules: int, config: CurriculumConfig) -> CurriculumState:
 
 
 def window(num_modules: int, config: CurriculumConfig) -> int:
-    """l: results per window, as given or as many as `window_span` training episodes bring each of M modules."""
+    """Returns l, the results per window: as given, or those that `window_span` training episodes bring a module."""
     if config.window_span is None:
         return config.window
     return max(2, round(config.window_span * config.self_evaluation / num_modules))
@@ -66,7 +66,7 @@ def update(state: CurriculumState, module: jax.Array, success: jax.Array, counte
 
 
 def competence_and_progress(state: CurriculumState) -> tuple[jax.Array, jax.Array]:
-    """(C [M], LP [M]): LP_i = C_i - mean of the l results before (CURIOUS, equation of LP).
+    """Returns (C [M], LP [M]): LP_i = C_i - mean of the l results before.
 
     With n < 2l results l becomes n // 2; with fewer than 3 results both are 0.
     """
@@ -83,7 +83,7 @@ def competence_and_progress(state: CurriculumState) -> tuple[jax.Array, jax.Arra
 
 
 def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None = None) -> jax.Array:
-    """p_LP [M] over the valid modules; uniform over them when no LP is positive and finite.
+    """Returns p_LP [M] over the valid modules; uniform over them when no LP is positive and finite.
 
     Args:
       progress: LP [M]; its absolute value counts, so falling competence counts too.
@@ -103,13 +103,13 @@ def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None =
 def module_probabilities(
     state: CurriculumState, config: CurriculumConfig, lp: bool, valid: jax.Array | None = None
 ) -> jax.Array:
-    """p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False."""
+    """Returns p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False."""
     _, progress = competence_and_progress(state)
     return probabilities(progress if lp else jnp.zeros_like(progress), config.epsilon, valid)
 
 
 def summarize(state: CurriculumState, config: CurriculumConfig) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(C [M], LP [M], p of selection [M]), as metrics.jsonl reports them."""
+    """Returns (C [M], LP [M], p of selection [M]), as metrics.jsonl reports them."""
     competence, progress = competence_and_progress(state)
     return competence, progress, module_probabilities(state, config, config.selection == "lp")
 
@@ -118,7 +118,7 @@ def summarize(state: CurriculumState, config: CurriculumConfig) -> tuple[jax.Arr
 def choose(
     state: CurriculumState, config: CurriculumConfig, key: jax.Array, num_envs: int
 ) -> tuple[jax.Array, jax.Array]:
-    """One (module [E] int32, self-evaluation flag [E] bool) per environment (Algorithm 1, lines 4-5).
+    """Draws (module [E] int32, self-evaluation flag [E] bool), one per environment (Algorithm 1, lines 4-5).
 
     Self-evaluations draw their module uniformly, the others from p_LP or (selection uniform) uniformly too.
     """

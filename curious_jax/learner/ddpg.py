@@ -1,4 +1,4 @@
-"""DDPG (Lillicrap et al. 2015) with the settings of the authors' program: one gradient step at a time."""
+"""Updates actor and critic by DDPG (Lillicrap et al. 2015), with the settings of the authors' program."""
 
 from typing import Any
 
@@ -25,17 +25,17 @@ class DDPGState:
 
 
 def target_value(reward: jax.Array, next_q: jax.Array, discount: float) -> jax.Array:
-    """y = clip(r + γ Q'(s', π'(s')), -1/(1-γ), 0): no terminal flag, the time limit bootstraps."""
+    """Computes y = clip(r + γ Q'(s', π'(s')), -1/(1-γ), 0): no terminal flag, the time limit bootstraps."""
     return jnp.clip(reward + discount * next_q, -1.0 / (1.0 - discount), 0.0)
 
 
 def average(target: Any, online: Any, rate: float) -> Any:
-    """target ← (1 - rate)·target + rate·online."""
+    """Moves a target: target ← (1 - rate)·target + rate·online."""
     return optax.incremental_update(online, target, rate)
 
 
 def make(network: NetworkConfig, config: DDPGConfig, input_size: int, action_size: int) -> Learner:
-    """The DDPG learner for inputs [I] and actions [A]."""
+    """Makes the DDPG learner for inputs [I] and actions [A]."""
     actor, critic = networks.make(network, action_size)
     actor_adam, critic_adam = optax.adam(config.actor_lr), optax.adam(config.critic_lr)
 
@@ -56,7 +56,7 @@ def make(network: NetworkConfig, config: DDPGConfig, input_size: int, action_siz
         return actor.apply(actor_params, inputs)
 
     def critic_loss(params: Any, state: DDPGState, batch: LearnerBatch) -> tuple[jax.Array, jax.Array]:
-        """L(φ) = E[(Q(s, a) - y)²]; also the mean Q."""
+        """Computes L(φ) = E[(Q(s, a) - y)²], and the mean Q."""
         next_action = actor.apply(state.target_actor, batch.next_inputs)
         next_q = critic.apply(state.target_critic, batch.next_inputs, next_action)
         y = jax.lax.stop_gradient(target_value(batch.reward, next_q, config.discount))
@@ -64,7 +64,7 @@ def make(network: NetworkConfig, config: DDPGConfig, input_size: int, action_siz
         return jnp.mean(jnp.square(q - y)), q.mean()
 
     def actor_loss(params: Any, state: DDPGState, batch: LearnerBatch) -> jax.Array:
-        """E[-Q(s, π(s))] + λ·mean(π(s)²)."""
+        """Computes E[-Q(s, π(s))] + λ·mean(π(s)²)."""
         action = actor.apply(params, batch.inputs)
         q = critic.apply(state.critic, batch.inputs, action)
         return -q.mean() + config.action_l2 * jnp.mean(jnp.square(action))

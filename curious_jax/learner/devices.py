@@ -1,4 +1,4 @@
-"""Several local devices: environments and batches are split over them, all else is the same on each.
+"""Splits environments and batches over several local devices; everything else is the same on each.
 
 Every device holds the whole state (parameters, store, windows, keys). Worlds are reset and stepped where they are, each
 device its share of E; a cycle's episodes are then gathered once, so that memory, statistics and windows are computed
@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
-from curious_jax.config import ALL
+from curious_jax.config import ALL, TrainConfig
 from curious_jax.errors import ConfigError
 
 AXIS = "devices"
@@ -24,15 +24,13 @@ SPLIT, WHOLE = PartitionSpec(AXIS), PartitionSpec()
 
 
 def count(devices: int | str) -> int:
-    """--devices as a number: N, or for `all` this process's devices of JAX's default platform."""
+    """Counts the devices: N, or for `all` those of JAX's default platform in this process."""
     return jax.local_device_count() if devices == ALL else int(devices)
 
 
-def check(config: Any) -> None:
+def check(config: TrainConfig) -> None:
     """Refuses more devices than there are, and shares of environments or batches that are not whole.
 
-    Args:
-      config: a TrainConfig.
     Raises:
       ConfigError: naming the option.
     """
@@ -66,17 +64,17 @@ def _alone() -> bool:
 
 
 def each(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A vmapped function of arrays [E, ...] to arrays [E, ...], run by each device on its share of E."""
+    """Makes each device run a vmapped function, arrays [E, ...] to arrays [E, ...], on its share of E."""
     if _alone():
         return function
     return jax.shard_map(function, in_specs=SPLIT, out_specs=SPLIT, check_vma=False)
 
 
 def split(tree: Any) -> Any:
-    """Arrays [B, ...], of which each device holds its share."""
+    """Gives each device its share of arrays [B, ...]."""
     return tree if _alone() else jax.lax.with_sharding_constraint(tree, SPLIT)
 
 
 def whole(tree: Any) -> Any:
-    """Arrays, gathered onto every device."""
+    """Gathers arrays onto every device."""
     return tree if _alone() else jax.lax.with_sharding_constraint(tree, WHOLE)

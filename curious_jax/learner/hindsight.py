@@ -1,5 +1,6 @@
-"""Module and goal substitution, and the internal reward (Algorithm 1, lines 20-21)."""
+"""Substitutes modules and goals, and recomputes the internal reward (Algorithm 1, lines 20-21)."""
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -8,8 +9,8 @@ from curious_jax.learner.replay import ReplayState
 from curious_jax.types import ModuleTable, Transition
 
 
-def later_time(key: jax.Array, t: jax.Array, steps: int) -> jax.Array:
-    """t [B] -> t' [B], uniform in t+1 ... T, the last state included and the present one never."""
+def draw_later(key: jax.Array, t: jax.Array, steps: int) -> jax.Array:
+    """Draws t' [B] uniformly from t+1 ... T, the last state included and the present one never."""
     u = jax.random.uniform(key, t.shape)
     return jnp.minimum(t + 1 + (u * (steps - t)).astype(jnp.int32), steps)
 
@@ -24,7 +25,7 @@ def substitute(
     slot: jax.Array,
     t: jax.Array,
 ) -> Transition:
-    """The transitions (slot, t), rewritten to train on `module`, with their reward recomputed.
+    """Rewrites the transitions (slot, t) to train on `module`, and recomputes their reward.
 
     With the hindsight probability a transition takes `module` and the outcome reached at a later time of its
     episode as goal. Otherwise it keeps its own module and goal (`default`), or takes `module` with its own
@@ -36,11 +37,13 @@ def substitute(
     Returns:
       Transition, [B, ...].
     """
+    chex.assert_rank(module, 1)
+    chex.assert_equal_shape((module, slot, t))
     key_flag, key_time, key_goal = jax.random.split(key, 3)
     steps = state.action.shape[1]
     hindsight = jax.random.bernoulli(key_flag, config.probability, t.shape)
     obs, next_obs = state.obs[slot, t], state.obs[slot, t + 1]
-    later = state.obs[slot, later_time(key_time, t, steps)]
+    later = state.obs[slot, draw_later(key_time, t, steps)]
 
     own_module, own_goal = state.module[slot], state.goal[slot]
     if config.substitution == "drawn":

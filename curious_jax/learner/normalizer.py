@@ -1,4 +1,4 @@
-"""Running mean and deviation of observations, and of goals per module; the networks' input (as in HER).
+"""Keeps mean and deviation of observations, and of goals per module, and makes the networks' input.
 
 Every goal slot belongs to one module and counts only what that module asks for or reaches: a slot's zeros
 while other modules are active would otherwise swamp its mean and deviation.
@@ -33,12 +33,12 @@ class NormalizerState:
 
 
 def init_moments(size: int) -> Moments:
-    """No samples yet: mean 0, variance 0."""
+    """Makes statistics of no samples: mean 0, variance 0."""
     return Moments(weight=jnp.zeros(size), mean=jnp.zeros(size), variance=jnp.zeros(size))
 
 
 def init(obs_size: int, goal_size: int) -> NormalizerState:
-    """Statistics of nothing."""
+    """Makes statistics of no episodes."""
     return NormalizerState(obs=init_moments(obs_size), goal=init_moments(goal_size))
 
 
@@ -80,6 +80,7 @@ def update(
     Args:
       relevant: [E, M] bool.
     """
+    chex.assert_shape(relevant, (episode.valid.shape[0], modules.num_modules))
     obs = episode.obs.reshape(-1, episode.obs.shape[-1])  # [E·(T+1), O]
     steps = episode.obs.shape[1]
     valid = jnp.repeat(episode.valid, steps)[:, None] & jnp.ones(obs.shape, bool)
@@ -102,7 +103,7 @@ def update(
 
 
 def normalize(moments: Moments, config: NormalizerConfig, x: jax.Array) -> jax.Array:
-    """[..., N] -> [..., N]: (x - mean) / max(deviation, floor), clipped."""
+    """Normalises [..., N]: (x - mean) / max(deviation, floor), clipped."""
     deviation = jnp.maximum(jnp.sqrt(moments.variance), config.std_floor)
     return jnp.clip((x - moments.mean) / deviation, -config.clip, config.clip)
 
@@ -115,10 +116,12 @@ def policy_input(
     goal: jax.Array,
     module: jax.Array,
 ) -> jax.Array:
-    """[..., O], [..., G], [...] -> [..., O+G+M]: the M-UVFA input [s, g, m_d].
+    """Makes the M-UVFA input [s, g, m_d]: [..., O], [..., G], [...] -> [..., O+G+M].
 
     The goal is normalised slot by slot and masked afterwards, so that inactive slots are exactly 0.
     """
+    chex.assert_axis_dimension(goal, -1, modules.goal_size)
+    chex.assert_equal_shape_prefix((obs, goal), module.ndim)
     if config.normalize:
         obs = normalize(state.obs, config, obs)
         goal = jnp.where(modules.mask(module), normalize(state.goal, config, goal), 0.0)

@@ -1,4 +1,4 @@
-"""The time-locked sensory perturbation (CURIOUS, "Resilience to forgetting and sensor failures").
+"""Shifts what a sensor reads from a given time on (CURIOUS, "Resilience to forgetting and sensor failures").
 
 From a given number of training episodes on, the observed x of one cube is off by a constant: its position and its
 position relative to the gripper, so its outcomes, goals reached and hindsight goals too, in training and evaluation.

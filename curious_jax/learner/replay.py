@@ -1,4 +1,4 @@
-"""The episode store: a ring of whole episodes, and per module a queue of those relevant to it.
+"""Stores episodes: a ring of whole episodes, and per module a queue of those relevant to it.
 
 The queues are the paper's N buffers (Prioritized Interest Replay) without a second copy of the data, and
 the ring itself serves as its N+1st. Adding and sampling cost nothing that grows with the capacity: when the
@@ -30,7 +30,7 @@ class ReplayState:
 
 
 def init(capacity: int, steps: int, obs_size: int, action_size: int, goal_size: int, num_modules: int) -> ReplayState:
-    """An empty store of `capacity` episodes of `steps` control steps."""
+    """Makes an empty store of `capacity` episodes of `steps` control steps."""
     return ReplayState(
         obs=jnp.zeros((capacity, steps + 1, obs_size)),
         action=jnp.zeros((capacity, steps, action_size)),
@@ -96,7 +96,7 @@ def shares(p: jax.Array, batch_size: int) -> jax.Array:
 
 
 def batch_modules(p: jax.Array, batch_size: int) -> jax.Array:
-    """p [M] -> the module each transition of a batch is for, [B] int32, in module order."""
+    """Spreads a batch over the modules by p [M]: the module each transition is for, [B] int32, in module order."""
     ends = jnp.cumsum(shares(p, batch_size))
     module = jnp.searchsorted(ends, jnp.arange(batch_size), side="right")
     return jnp.minimum(module, p.shape[0] - 1).astype(jnp.int32)
@@ -141,6 +141,6 @@ def draw(state: ReplayState, key: jax.Array, module: jax.Array, own: bool) -> tu
 
 
 def _uniform_below(key: jax.Array, bound: jax.Array) -> jax.Array:
-    """[B] int32 uniform in 0 ... bound-1 (0 where bound is 0); bounds are far below 2^24."""
+    """Draws [B] int32, uniform in 0 ... bound-1 (0 where bound is 0); bounds are far below 2^24."""
     u = jax.random.uniform(key, bound.shape)
     return jnp.clip((u * bound).astype(jnp.int32), 0, jnp.maximum(bound - 1, 0))

@@ -10,7 +10,7 @@ from curious_jax.types import Env, Episode, Policy
 
 
 def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
-    """[E, A] -> [E, A]: Gaussian noise, and with some probability a uniform random action instead (the authors')."""
+    """Adds Gaussian noise to actions [E, A], or draws uniform ones instead, as the authors' program does."""
     key_noise, key_uniform, key_flag = jax.random.split(key, 3)
     noisy = jnp.clip(action + config.noise * jax.random.normal(key_noise, action.shape), -1.0, 1.0)
     uniform = jax.random.uniform(key_uniform, action.shape, minval=-1.0, maxval=1.0)

@@ -122,13 +122,13 @@ def for_seeds(config: TrainConfig, function: Callable[..., Any], in_axes: Any = 
 
 
 def by_seed(config: TrainConfig, values: Any) -> np.ndarray:
-    """[...] or [S, ...] -> [S, ...], on the host."""
+    """Brings values to the host with a leading axis S, for one seed as for several."""
     values = np.asarray(values)
     return values.reshape(config.num_seeds, *values.shape[len(seed_axis(config)) :])
 
 
 def one_or_all(config: TrainConfig, values: Any) -> Any:
-    """[S] -> the only seed's value, or the list over seeds, as JSON files have them."""
+    """Gives the only seed's value, or the list over seeds, as JSON files have them."""
     return list(values) if seed_axis(config) else values[0]
 
 

@@ -1,4 +1,4 @@
-"""TD3 (Fujimoto, van Hoof and Meger 2018) in DDPG's place: twin critics, a smoothed target policy, a delayed actor.
+"""Updates by TD3 (Fujimoto et al. 2018) in DDPG's place: twin critics, a smoothed target policy, a delayed actor.
 
 What it shares with DDPG (Adam, discount, clipped target, action penalty, target averages) is set in DDPGConfig.
 """
@@ -31,14 +31,14 @@ class TD3State:
     actor_loss: jax.Array  # [], of the actor's last update
 
 
-def smoothed(action: jax.Array, noise: jax.Array, config: TD3Config) -> jax.Array:
-    """[..., A] -> [..., A]: clip(π'(s') + clip(σ·noise, -c, c), -1, 1), for standard normal noise."""
+def smooth(action: jax.Array, noise: jax.Array, config: TD3Config) -> jax.Array:
+    """Adds clipped noise to a target action [..., A]: clip(π'(s') + clip(σ·noise, -c, c), -1, 1)."""
     noise = jnp.clip(config.target_noise * noise, -config.target_noise_clip, config.target_noise_clip)
     return jnp.clip(action + noise, -1.0, 1.0)
 
 
 def make(network: NetworkConfig, config: DDPGConfig, td3: TD3Config, input_size: int, action_size: int) -> Learner:
-    """The TD3 learner for inputs [I] and actions [A]."""
+    """Makes the TD3 learner for inputs [I] and actions [A]."""
     actor, critic = networks.make(network, action_size)
     actor_adam, critic_adam = optax.adam(config.actor_lr), optax.adam(config.critic_lr)
     both = jax.vmap(critic.apply, (0, None, None))  # critics, [B, I], [B, A] -> [2, B]
@@ -64,15 +64,15 @@ def make(network: NetworkConfig, config: DDPGConfig, td3: TD3Config, input_size:
         return actor.apply(actor_params, inputs)
 
     def critic_loss(params: Any, state: TD3State, batch: LearnerBatch, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """L(φ1, φ2) = E[(Q1(s, a) - y)² + (Q2(s, a) - y)²] with y from min(Q1', Q2'); also the mean Q."""
-        next_action = smoothed(actor.apply(state.target_actor, batch.next_inputs), noise, td3)
+        """Computes E[(Q1(s, a) - y)² + (Q2(s, a) - y)²] with y from min(Q1', Q2'), and the mean Q."""
+        next_action = smooth(actor.apply(state.target_actor, batch.next_inputs), noise, td3)
         next_q = both(state.target_critics, batch.next_inputs, next_action).min(axis=0)
         y = jax.lax.stop_gradient(target_value(batch.reward, next_q, config.discount))
         q = both(params, batch.inputs, batch.action)  # [2, B]
         return jnp.square(q - y).mean(axis=1).sum(), q.mean()
 
     def actor_loss(params: Any, state: TD3State, batch: LearnerBatch) -> jax.Array:
-        """E[-Q1(s, π(s))] + λ·mean(π(s)²)."""
+        """Computes E[-Q1(s, π(s))] + λ·mean(π(s)²)."""
         action = actor.apply(params, batch.inputs)
         first = jax.tree.map(lambda leaf: leaf[0], state.critics)
         return -critic.apply(first, batch.inputs, action).mean() + config.action_l2 * jnp.mean(jnp.square(action))
@@ -84,7 +84,7 @@ def make(network: NetworkConfig, config: DDPGConfig, td3: TD3Config, input_size:
         return average_targets(state) if config.target_period == "update" else state
 
     def update(state: TD3State, batch: LearnerBatch) -> tuple[TD3State, dict[str, jax.Array]]:
-        """One step of the critics; every `policy_delay`-th one of the actor, on the new critics, and the targets."""
+        """Steps the critics; at every `policy_delay`-th step also the actor, on the new critics, and the targets."""
         key, key_noise = jax.random.split(state.key)
         noise = jax.random.normal(key_noise, batch.action.shape)
         (loss, q_mean), gradient = jax.value_and_grad(critic_loss, has_aux=True)(state.critics, state, batch, noise)

@@ -38,7 +38,7 @@ from curious_jax.types import Env, LearnerBatch, Transition
 
 
 def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics]:
-    """One cycle for one seed (Algorithm 1): E episodes, then the updates."""
+    """Runs one cycle for one seed (Algorithm 1): E episodes, then the updates."""
     config, env, learner, algorithm = run
     modules, schedule = env.modules, config.schedule
     key, key_choose, key_collect, key_updates = jax.random.split(state.key, 4)
@@ -85,7 +85,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
 
 def replay_modules(run: Setup, windows: curriculum.CurriculumState, store: replay.ReplayState) -> jax.Array:
-    """[B] int32: the module that each transition of a batch is for, by p_LP or uniformly."""
+    """Chooses the module that each transition of a batch is for, by p_LP or uniformly: [B] int32."""
     config = run.config
     lp = config.hindsight.replay == "lp"
     p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
@@ -135,7 +135,7 @@ def _if_any(store: replay.ReplayState, learned: Any, before: Any) -> Any:
 def train_epoch(
     run: Setup, state: TrainState, total: CycleMetrics, cycles: jax.Array
 ) -> tuple[TrainState, CycleMetrics]:
-    """`cycles` cycles (a traced number: any number shares one program) for all seeds.
+    """Runs `cycles` cycles (a traced number: any number shares one program) for all seeds.
 
     Args:
       total: the sums over the epoch's cycles so far. They are carried on one cycle at a time, so an epoch run in
@@ -176,12 +176,12 @@ def lower_epoch(run: Setup, state: TrainState) -> Any:
 
 
 def compile_epoch(run: Setup, state: TrainState) -> Any:
-    """lower_epoch, compiled."""
+    """Compiles what lower_epoch traced."""
     return lower_epoch(run, state).compile()
 
 
 @jax.jit
 def is_finite(state: TrainState, total: CycleMetrics) -> jax.Array:
-    """[]: are losses and everything that the learner holds (parameters, targets, moments) finite?"""
+    """Tells whether losses and all that the learner holds (parameters, targets, moments) are finite: []."""
     numbers = [x for x in jax.tree.leaves(state.learner) if jnp.issubdtype(x.dtype, jnp.inexact)]
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in (*numbers, total.critic_loss, total.actor_loss)]))

@@ -1,4 +1,4 @@
-"""What is measured of the program and of its policies: speed, memory traffic, and success before the official judges.
+"""Measures the program and its policies: speed, where the time goes, and success in the official environments.
 
 Programs call these functions; nothing in a training run depends on them.
 """

@@ -33,7 +33,7 @@ def list_rows(config: TrainConfig) -> dict[str, list[int]]:
 
 
 def run(config: TrainConfig, seconds: float, say: Callable[[str], Any] = print) -> dict[str, Any]:
-    """Measures all rows; plain data.
+    """Measures all rows and returns plain data.
 
     Args:
       seconds: how long to run each row.

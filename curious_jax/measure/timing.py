@@ -52,7 +52,7 @@ def fill(store: replay.ReplayState) -> replay.ReplayState:
 
 
 def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> tuple[float, float]:
-    """(seconds per batch of num_envs episodes with a fresh policy and exploration noise, seconds to compile)."""
+    """Times a batch of num_envs episodes with a fresh policy and exploration noise: (seconds, seconds to compile)."""
     run = drop_store(setup(config, env.with_worlds(num_envs)))
     policy = policy_params(init_one(run, jnp.int32(config.seed)))
     module = jnp.arange(num_envs, dtype=jnp.int32) % env.modules.num_modules
@@ -68,7 +68,7 @@ def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -
 
 
 def cycle_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, float]:
-    """(seconds per training cycle of all seeds, seconds to compile)."""
+    """Times a training cycle of all seeds: (seconds, seconds to compile)."""
     run = setup(config, env.with_worlds(config.num_seeds * config.schedule.num_envs))
     state = trainer.init(config, env)
     start = time.perf_counter()
@@ -84,7 +84,7 @@ def cycle_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, fl
 
 
 def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, float]:
-    """(seconds per gradient step, its sampling and substitution included, of one seed; seconds to compile)."""
+    """Times a gradient step of one seed, sampling and substitution included: (seconds, seconds to compile)."""
     run = setup(config, env)
     state = jax.jit(lambda: init_one(run, jnp.int32(config.seed)))()
     store, steps = fill(state.replay), config.schedule.updates_per_cycle
@@ -151,7 +151,7 @@ def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dic
 
 
 def peak_memory() -> int:
-    """Peak bytes in use: on the accelerator if JAX has one, else of this process."""
+    """Returns the peak bytes in use: on the accelerator if JAX has one, else of this process."""
     stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if stats and "peak_bytes_in_use" in stats:
         return stats["peak_bytes_in_use"]

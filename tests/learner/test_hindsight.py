@@ -73,8 +73,8 @@ def test_hindsight_takes_the_drawn_module_and_its_own_episode(lines):
 
 def test_later_time_of_many_steps():
     t = jnp.full(20_000, 44, jnp.int32)
-    assert_uniform(hindsight.later_time(jax.random.key(0), t, 50), range(45, 51))
-    last = hindsight.later_time(jax.random.key(1), jnp.full(1000, 49, jnp.int32), 50)
+    assert_uniform(hindsight.draw_later(jax.random.key(0), t, 50), range(45, 51))
+    last = hindsight.draw_later(jax.random.key(1), jnp.full(1000, 49, jnp.int32), 50)
     np.testing.assert_array_equal(last, 50)
 
 

@@ -16,7 +16,7 @@ DISCOUNT, L2 = 0.9, 0.5
 def test_target_actions_are_smoothed_by_clipped_noise_and_stay_in_range():
     config = TD3Config(target_noise=0.2, target_noise_clip=0.5)
     action, noise = jnp.array([0.0, 0.1, 0.0, 0.9, -0.8]), jnp.array([1.0, -2.0, 9.0, 1.0, -9.0])
-    np.testing.assert_allclose(td3.smoothed(action, noise, config), [0.2, -0.3, 0.5, 1.0, -1.0], atol=1e-6)
+    np.testing.assert_allclose(td3.smooth(action, noise, config), [0.2, -0.3, 0.5, 1.0, -1.0], atol=1e-6)
 
 
 def learner(**settings):

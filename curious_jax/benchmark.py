@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax import config as configs
+from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
-from curious_jax.cli import program, start
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
 
@@ -62,7 +62,7 @@ def _benchmark(arguments: options.Arguments) -> int:
     rollout_config = configs.make_config(platform, **arguments.settings)
     whole = {k: v for k, v in arguments.settings.items() if k != "num_envs" or given["profile"] or given["suite"]}
     config = configs.make_config(platform, **whole)
-    env = program.make_env(config)
+    env = environment.make_env(config)
     memory.check(config, env)
     if given["profile"]:
         from curious_jax.measure import profile

@@ -65,7 +65,7 @@ def _evaluate(given: dict[str, Any]) -> int:
 
 def _check_official(name: str) -> None:
     """Refuses what is no official judge, or cannot be one here."""
-    program.check_envs_package()
+    environment.check_envs_package()
     from envs import official
 
     try:

@@ -97,7 +97,7 @@ def _size(text: str) -> tuple[int, int]:
 
 def _check_drawing(world: str, given: dict[str, Any]) -> None:
     """Refuses what cannot be drawn here: no OpenGL, no screen for the viewer, looks that are not there."""
-    program.check_envs_package()
+    environment.check_envs_package()
     from envs.pictures import door
 
     try:

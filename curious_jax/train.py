@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import curious_jax
 from curious_jax import config as configs
+from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
-from curious_jax.cli import program, start
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
@@ -76,7 +76,7 @@ def _train(arguments: options.Arguments) -> int:
     if resumed is not None:
         return _resume(resumed, arguments.settings, wandb)
     config = configs.make_config(jax.default_backend(), **arguments.settings)
-    env = program.make_env(config)
+    env = environment.make_env(config)
     memory_line = memory.check(config, env)
     folder = runfolder.claim(config, out)
     recorder = Recorder(config, env, folder, wandb=wandb)

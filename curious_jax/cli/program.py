@@ -14,8 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from curious_jax.cli import start, streams
-from curious_jax.cli.environment import check_envs_package as check_envs_package
-from curious_jax.cli.environment import make_env as make_env
+from curious_jax.cli.environment import name_option
 from curious_jax.errors import ConfigError, OverflowedBuffers
 
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
@@ -42,6 +41,10 @@ def run(body: Callable[[], int]) -> int:
             status = body()
         except ConfigError as error:
             return fail(error.on_command_line, BAD_INPUT)
+        except ValueError as error:
+            if not hasattr(error, "argument"):  # envs.errors.ArgumentError
+                raise
+            return fail(name_option(error), BAD_INPUT)
         except OverflowedBuffers as error:
             return fail(str(error), FAILED)
         except MemoryError as error:

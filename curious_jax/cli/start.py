@@ -31,6 +31,7 @@ FIXED = {
     "jax_raise_persistent_cache_errors": False,
 }
 _changed: dict[str, Any] = {}  # JAX's settings that a program has changed, as they were
+_made: list[Path] = []  # folders that were made for --cache, the outermost first
 
 
 def start_jax(cache: str | None) -> None:
@@ -111,7 +112,9 @@ def keep_compiled(folder: str | None) -> None:
     path = folder or jax.config.jax_compilation_cache_dir or _users_cache()
     if "://" not in path:  # in a cloud's storage, JAX looks after it
         path = os.path.expanduser(path)
+        new = [place for place in (Path(path), *Path(path).parents) if folder and not os.path.lexists(place)]
         why = _why_not(Path(path))
+        _made.extend(reversed(new))
         if why and folder is not None:
             raise ConfigError(f"--cache {folder[:100]}: {why}; give another folder, or none")
         if why:
@@ -149,8 +152,11 @@ _DAMAGED = r"Error (reading|writing) persistent compilation cache entry for '([^
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Puts JAX's settings back at the end of a program, and mends the compilation cache while it runs."""
-    outer = set(_changed)
+    """Puts JAX's settings back at the end of a program, and mends the compilation cache while it runs.
+
+    Folders that were made for --cache and are empty at the end are removed.
+    """
+    outer, made = set(_changed), len(_made)
     with warnings.catch_warnings():
         show, said = warnings.showwarning, set[str]()
 
@@ -169,6 +175,9 @@ def restored() -> Iterator[None]:
                 import jax
 
                 jax.config.update(name, _changed.pop(name))
+            while len(_made) > made:
+                with contextlib.suppress(OSError):  # it holds something
+                    _made.pop().rmdir()
 
 
 def _mend_cache(message: str, verb: str, name: str, said: set[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
 from curious_jax.measure import timing
 from curious_jax.run import folder as runfolder
@@ -70,7 +70,7 @@ def _change(config: TrainConfig, num_seeds: int = 1, **schedule: int) -> TrainCo
 
 
 def _time_rollout(config: TrainConfig, seconds: float) -> dict[str, Any]:
-    env, num_envs = program.make_env(config), config.schedule.num_envs
+    env, num_envs = environment.make_env(config), config.schedule.num_envs
     batch_s, compile_s = timing.rollout_time(config, env, num_envs, seconds)
     env_steps_per_s = num_envs * env.episode_length / batch_s
     return {
@@ -83,14 +83,14 @@ def _time_rollout(config: TrainConfig, seconds: float) -> dict[str, Any]:
 
 
 def _time_update(config: TrainConfig, seconds: float) -> dict[str, Any]:
-    env = program.make_env(config)
+    env = environment.make_env(config)
     update_s, compile_s = timing.update_time(config, env, seconds)
     tflop_per_s = timing.count_flop(config, env) / update_s / 1e12
     return {"updates_per_s": 1.0 / update_s, "tflop_per_s": tflop_per_s, "compile_s": compile_s}
 
 
 def _time_cycle(config: TrainConfig, seconds: float) -> dict[str, Any]:
-    env, schedule, num_seeds = program.make_env(config), config.schedule, config.num_seeds
+    env, schedule, num_seeds = environment.make_env(config), config.schedule, config.num_seeds
     memory.check(config, env)
     cycle_s, compile_s = timing.cycle_time(config, env, seconds)
     return {

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from curious_jax import config as configs
+from curious_jax.cli.streams import note
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
@@ -141,6 +142,7 @@ class RunFolder:
         except OSError as error:
             if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
                 self.locked = False
+                note(f"{path}: the file system has no locks; see to it that no second program works there")
                 return
             self._metrics.close()
             raise

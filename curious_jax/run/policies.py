@@ -21,7 +21,7 @@ import numpy as np
 
 import curious_jax
 from curious_jax import config as configs
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
@@ -144,7 +144,7 @@ def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0
     if not 0 <= seed_index < seeds:
         raise ConfigError(f"seed_index={seed_index}: must be from 0 to {seeds - 1}")
     config = dataclasses.replace(config, num_seeds=1, seed=config.seed + seed_index, physics=physics or config.physics)
-    env = program.make_env(config)
+    env = environment.make_env(config)
     one = jax.eval_shape(lambda: policy_params(trainer.init(config, env)))
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), one) if seeds > 1 else one
     params = _restore(saved, like)

@@ -14,8 +14,8 @@ import numpy as np
 import curious_jax
 from curious_jax import config as configs
 from curious_jax import fit
+from curious_jax.cli import environment
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
@@ -82,7 +82,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
     try:
         found = find(run)
         config = asked(found, settings)
-        env = program.make_env(config)
+        env = environment.make_env(config)
         memory_line = memory.check(config, env)
         start = load(found, config, env) if found.saved else None
         earlier, size = folder.rows(found.episodes, found.info.get("metrics"))

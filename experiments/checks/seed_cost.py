@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from curious_jax import train
+from curious_jax.cli import environment, program
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from curious_jax.learner.state import no_metrics, setup
 from experiments import probe
@@ -55,7 +55,7 @@ def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
 
     from curious_jax.learner import trainer
 
-    env = program.make_env(config)
+    env = environment.make_env(config)
     state, total = trainer.init(config, env), no_metrics(config)
     epoch = trainer.compile_epoch(setup(config, env), state)
     held = [state, total]

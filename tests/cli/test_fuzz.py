@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from curious_jax import benchmark, evaluate, report, train
 from curious_jax import config as configs
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.config import option_name
 from curious_jax.measure import profile, suite, timing
 from curious_jax.run import folder as runfolder
@@ -111,9 +111,9 @@ def stubbed():
             built[key] = real(config)
         return built[key]
 
-    real = program.make_env
+    real = environment.make_env
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "make_env", make_env)
+        patch.setattr(environment, "make_env", make_env)
         patch.setattr(runfolder, "claim", start)
         patch.setattr(runfolder, "reopen", start)
         patch.setattr(timing, "figures", start)
@@ -257,8 +257,8 @@ def test_twenty_command_lines_as_processes(stubbed, folder, monkeypatch, tmp_pat
         place = tmp_path / "here"
         place.mkdir(exist_ok=True)
         command = [sys.executable, "-m", f"curious_jax.{name}", *argv]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, timeout=120)
+        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=place, env=variables, capture_output=True, timeout=120)
         error = done.stderr.decode(errors="replace")
         assert done.returncode == status, (name, argv, error)
         assert error.count("\n") == (status == 2) and "Traceback" not in error, (name, argv, error)

@@ -1,7 +1,6 @@
 """What the programs share: errors in one line, and hints that can be typed."""
 
 import errno
-import functools
 import gc
 import os
 import signal
@@ -14,6 +13,7 @@ import pytest
 
 import curious_jax
 from curious_jax.cli import program
+from envs.errors import ArgumentError
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,14 +87,19 @@ class CtrlC:
 sys.meta_path.insert(0, CtrlC)
 """
 
+HEED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
 
 @pytest.mark.parametrize("module", ["curious_jax", "curious_jax.train", "curious_jax.evaluate", "experiments.sweep"])
 def test_ctrl_c_while_a_program_is_imported_prints_nothing(module, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(CTRL_C_AT_AN_IMPORT.format(name="curious_jax.errors"))
-    command = [sys.executable, "-m", module, "--help"]
+    command = [sys.executable, "-c", HEED, "-m", module, "--help"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, preexec_fn=heed)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
@@ -142,3 +147,19 @@ def test_the_python_to_call_is_named_so_that_it_is_this_one(tmp_path, monkeypatc
     assert program.python() == "python"
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     assert program.python() == str(tmp_path / "python")
+
+
+def test_an_argument_that_a_world_refuses_is_named_as_an_option(capsys):
+    def body():
+        raise ArgumentError("physics", "must be one of auto, c", "x")
+
+    assert program.run(body) == program.BAD_INPUT
+    assert capsys.readouterr().err == "error: --physics x: must be one of auto, c\n"
+
+
+def test_other_value_errors_are_faults_of_the_program():
+    def body():
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault"):
+        program.run(body)

@@ -1,5 +1,6 @@
 """JAX as programs start it: settings, limits of the process, and the folder of compiled programs."""
 
+import os
 import resource
 import warnings
 
@@ -7,7 +8,7 @@ import jax
 import pytest
 
 from curious_jax import evaluate, train
-from curious_jax.cli import start
+from curious_jax.cli import program, start
 from curious_jax.errors import ConfigError
 
 NAMES = (
@@ -138,3 +139,15 @@ def test_damaged_entries_are_removed_and_said_once(jax_settings, tmp_path, capsy
             warnings.warn(f"Error reading persistent compilation cache entry for '{text}", stacklevel=1)
     assert [path.name for path in tmp_path.iterdir()] == ["jit_other-1-cache"]
     assert capsys.readouterr().err.count("compiled again") == 1
+
+
+def test_a_refused_command_leaves_no_empty_cache_folder(jax_settings, tmp_path):
+    def body(refused=True):
+        start.keep_compiled(str(tmp_path / "new" / "cache"))
+        if not refused:
+            (tmp_path / "new" / "cache" / "entry").touch()
+        return program.BAD_INPUT
+
+    assert program.run(body) == program.BAD_INPUT and os.listdir(tmp_path) == []
+    program.run(lambda: body(refused=False))
+    assert os.listdir(tmp_path / "new" / "cache") == ["entry"]

@@ -1,6 +1,6 @@
 """What a run left behind: its last checkpoint, its rows without timings, and whether two runs are the same."""
 
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.run import folder as runfolder
 from curious_jax.run import resume
 from helpers.parts import assert_same
@@ -15,7 +15,7 @@ def without_timings(rows):
 def saved(run):
     """(checkpoint, progress) of a run's last checkpoint."""
     found = resume.find(run)
-    return found, resume.load(found, found.config, program.make_env(found.config))
+    return found, resume.load(found, found.config, environment.make_env(found.config))
 
 
 def assert_same_run(a, b):

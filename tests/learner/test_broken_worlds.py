@@ -11,7 +11,7 @@ from flax import struct
 from helpers.parts import tiny_config
 
 from curious_jax import fit
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.learner import trainer
 
 ENVS, STEPS = 16, 200
@@ -68,7 +68,7 @@ def test_a_nan_in_one_of_sixteen_worlds(world):
     """In the first cycle; then 200 steps of each world and 20 updates. All episodes are self-evaluations, so that the
     windows would see it."""
     config = tiny_config(world=world, distractors=0, num_envs=ENVS, self_evaluation=1.0, window=200, capacity=160)
-    sound = program.make_env(config)
+    sound = environment.make_env(config)
     cycles = STEPS // sound.episode_length
     config = tiny_config(
         world=world, distractors=0, num_envs=ENVS, self_evaluation=1.0, window=200, capacity=ENVS * cycles,

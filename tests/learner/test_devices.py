@@ -16,7 +16,7 @@ import pytest
 from helpers.parts import tiny_config
 
 from curious_jax import evaluate, train
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
 from curious_jax.learner.state import make_policy, no_metrics, policy_params, setup
@@ -49,7 +49,7 @@ def settings_of(world, number):
 def first_cycle(world, number):
     """(state after one cycle with one update, sums of its metrics) of a run on so many devices."""
     config = settings_of(world, number)
-    env = program.make_env(config)
+    env = environment.make_env(config)
     run, state = setup(config, env), trainer.init(config, env)
     state, total = trainer.compile_epoch(run, state)(state, no_metrics(config), 1)
     assert all(x.sharding.is_fully_replicated for x in jax.tree.leaves(state))
@@ -114,7 +114,7 @@ def test_what_four_devices_saved_opens_on_one(four, capsys):
     found = resume.find(run)
     assert found.config.devices == 4
     config = resume.asked(found, {"devices": 1})
-    env = program.make_env(config)
+    env = environment.make_env(config)
     progress = resume.load(found, config, env)
     like = trainer.init(config, env)
     assert jax.tree.structure(progress.state) == jax.tree.structure(like)
@@ -163,8 +163,8 @@ def test_bad_numbers_are_refused(refuse, small, argv, mentions):
 def test_shares_must_be_whole(monkeypatch, settings, option):
     monkeypatch.setattr(jax, "local_device_count", lambda: 4)
     with pytest.raises(ConfigError, match=rf"{option}: must be a multiple of --devices \(4\)"):
-        program.make_env(tiny_config(devices="all", **settings))
-    program.make_env(tiny_config(devices=2, **settings))
+        environment.make_env(tiny_config(devices="all", **settings))
+    environment.make_env(tiny_config(devices=2, **settings))
 
 
 def test_all_means_every_device_there_is(monkeypatch):

@@ -12,7 +12,7 @@ from flax import struct
 from helpers.parts import fetch_obs, fetch_table, line_module, make_run, tiny_config
 
 from curious_jax import evaluation
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.config import PerturbationConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, rollout
@@ -59,8 +59,8 @@ def test_outcomes_and_rewards_of_the_arm_follow_the_sensor():
 
 def test_a_cube_that_is_not_there_is_refused():
     with pytest.raises(ConfigError, match="^--perturb-cube 2: must be at most 1, the scene's"):
-        program.make_env(tiny_config(perturb_at=10))
-    program.make_env(tiny_config())  # the default cube 2 is no fault of a run without perturbation
+        environment.make_env(tiny_config(perturb_at=10))
+    environment.make_env(tiny_config())  # the default cube 2 is no fault of a run without perturbation
     with pytest.raises(ConfigError, match="^perturb_at=-1"):
         tiny_config(perturb_at=-1)
 

@@ -19,7 +19,7 @@ import pytest
 
 from curious_jax import config as configs
 from curious_jax import fit, train
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.learner import trainer
 from curious_jax.run import checkpoints, manifest, policies
 from curious_jax.run import folder as runfolder
@@ -32,7 +32,7 @@ SMALL_RUN = dict(world="point", modules=("reach", "push"), num_envs=4, capacity=
 def beginning():
     """(config, env, state) before the first cycle."""
     config = configs.make_config(**SMALL_RUN)
-    env = program.make_env(config)
+    env = environment.make_env(config)
     return config, env, trainer.init(config, env)
 
 

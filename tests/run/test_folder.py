@@ -194,12 +194,13 @@ def test_a_current_folder_that_was_removed_matters_to_relative_names_only(tmp_pa
             runfolder.claim(CONFIG, out=out)
 
 
-def test_without_locks_a_run_works(tmp_path, monkeypatch):
+def test_without_locks_a_run_works(tmp_path, monkeypatch, capsys):
     def no_locks(*args):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(runfolder.fcntl, "flock", no_locks)
     folder = runfolder.claim(CONFIG, out=str(tmp_path / "run"))
+    assert "has no locks" in capsys.readouterr().err
     folder.write_rows([{"episodes": 8}])
     assert not folder.locked and runfolder.read_rows(tmp_path / "run") == [{"episodes": 8}]
 

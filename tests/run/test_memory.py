@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from curious_jax import config as configs
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.errors import ConfigError
 from curious_jax.learner import trainer
 from curious_jax.run import memory
@@ -17,7 +17,7 @@ from curious_jax.run import memory
 
 def setup(**settings):
     config = configs.make_config(world="point", modules=("reach", "push"), **settings)
-    return config, program.make_env(config)
+    return config, environment.make_env(config)
 
 
 def test_store_bytes_by_hand():
@@ -29,7 +29,7 @@ def test_store_bytes_by_hand():
 
 def test_the_paper_s_store_is_nine_kilobytes_an_episode():
     config = configs.make_config(modules=("reach", "push", "pnp", "stack"), distractors=1, preset="paper")
-    env = program.make_env(config)
+    env = environment.make_env(config)
     assert env.episode_length == 50
     assert memory.need(config, env).capacity / config.schedule.capacity == pytest.approx(12_000, rel=0.3)
 
@@ -63,7 +63,7 @@ def test_physics_buffers_count_by_world_and_seed(physics, monkeypatch):
         pytest.importorskip("warp")
     monkeypatch.setattr(memory, "available", lambda: (1000 * memory.GIB, "free on this machine"))
     of = lambda **settings: configs.make_config(modules=("reach", "push"), physics=physics, **settings)  # noqa: E731
-    env = program.make_env(of())
+    env = environment.make_env(of())
     world = env.physics_bytes_per_world
     assert 10_000 < world < 2_000_000
     less, more = (memory.need(of(num_envs=n), env).num_envs for n in (128, 256))

@@ -17,7 +17,7 @@ from helpers.runs import assert_same_run, saved, without_timings
 
 from curious_jax import config as configs
 from curious_jax import fit, train
-from curious_jax.cli import parser, program
+from curious_jax.cli import environment, parser
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import no_metrics
@@ -39,7 +39,7 @@ def setting(finished_run):
     config = configs.make_config(**parser.read_config(finished_run / "config.json"))
     schedule = dataclasses.replace(config.schedule, evaluation_interval=16, episodes=32)
     config = dataclasses.replace(config, schedule=schedule)
-    return config, program.make_env(config)
+    return config, environment.make_env(config)
 
 
 def test_two_epochs_and_two_more_in_a_new_process_are_four_epochs(small, run, tmp_path, capsys):
@@ -108,7 +108,7 @@ def test_an_interruption_within_an_epoch_changes_nothing(setting, tmp_path, monk
 
 def test_a_checkpoint_holds_the_types_and_structure_of_a_run(run):
     found, progress = saved(run)
-    like = jax.eval_shape(lambda: trainer.init(found.config, program.make_env(found.config)))
+    like = jax.eval_shape(lambda: trainer.init(found.config, environment.make_env(found.config)))
     assert jax.tree.structure(like) == jax.tree.structure(progress.state)
     shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(tree)] for tree in (like, progress.state)]
     assert shapes[0] == shapes[1]
@@ -129,7 +129,7 @@ def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     shifted = dataclasses.replace(found.config.perturbation, perturb_at=107374160, perturb_cube=1)
     config = dataclasses.replace(found.config, schedule=schedule, perturbation=shifted)
     folder.go_on(config, 0)
-    saver = checkpoints.Saver(folder, config, program.make_env(config), print)
+    saver = checkpoints.Saver(folder, config, environment.make_env(config), print)
     nothing = no_metrics(found.config)
     saver.finish(dataclasses.replace(progress, config=config, state=state, total=nothing, cycles=cycles), 0.0)
     saver.close()
@@ -141,7 +141,9 @@ def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     assert json.loads((run / "summary.json").read_text())["env_steps"] == 2_147_483_800
     found, progress = saved(run)
     assert int(progress.state.cycle) == progress.cycles == cycles + 4
-    shift = perturbation.offset(found.config.perturbation, program.make_env(found.config), progress.state.cycle * 10)
+    shift = perturbation.offset(
+        found.config.perturbation, environment.make_env(found.config), progress.state.cycle * 10
+    )
     assert float(jnp.abs(shift).max()) == pytest.approx(0.05)
 
 
@@ -361,7 +363,7 @@ def test_keys_of_another_kind_are_refused(run, monkeypatch):
     found = resume.find(run)
     found.info["key_impl"] = "rbg"
     with pytest.raises(ConfigError, match="JAX_DEFAULT_PRNG_IMPL=rbg"):
-        resume.load(found, found.config, program.make_env(found.config))
+        resume.load(found, found.config, environment.make_env(found.config))
 
 
 # Numbers that are no longer finite.
@@ -387,7 +389,7 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monk
     assert report["last_good"] == "320" and report["reproduce"].endswith(f"--resume {run}")
     good = resume.find(run)
     dump = dataclasses.replace(good, path=dumped, info=resume.read_info(dumped))
-    broken = load(dump, dump.config, program.make_env(dump.config))
+    broken = load(dump, dump.config, environment.make_env(dump.config))
     assert not trainer.is_finite(broken.state, broken.total) and int(broken.state.cycle) > 4
 
     monkeypatch.setattr(resume, "load", load)

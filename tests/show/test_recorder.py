@@ -7,7 +7,7 @@ from helpers.rows import row
 
 from curious_jax import config as configs
 from curious_jax import fit
-from curious_jax.cli import program
+from curious_jax.cli import environment
 from curious_jax.run import folder as runfolder
 from curious_jax.run import policies
 from curious_jax.show.recorder import Recorder, title
@@ -19,7 +19,7 @@ def recording(tmp_path, small):
     config = configs.make_config(
         world="point", modules=("reach", "push"), num_envs=4, capacity=8, hidden_size=8, hidden_layers=1
     )
-    env = program.make_env(config)
+    env = environment.make_env(config)
     start = fit.begin(config, env)
     recorder = Recorder(config, env, runfolder.claim(config, str(tmp_path / "run")))
 
@@ -62,4 +62,4 @@ def test_exports_are_small(recording):
 
 def test_titles_name_the_run():
     config = configs.make_config(world="point", modules=("reach", "push"), distractors=2, seed=4)
-    assert title(config, program.make_env(config)) == "curious on point: reach, push + 2 distractors; seed 4"
+    assert title(config, environment.make_env(config)) == "curious on point: reach, push + 2 distractors; seed 4"

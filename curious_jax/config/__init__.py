@@ -1,0 +1,283 @@
+"""Every setting of a run, with its range, choices and source; presets, worlds and named algorithms; plain data.
+
+`python -m curious_jax.train --help` prints every setting, and config.json in a run folder holds them all.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from curious_jax.config.fields import (
+    ALGORITHMS,
+    ALL,
+    LEARNERS,
+    OLD_VALUES,
+    PHYSICS,
+    PRESETS,
+    STARTS,
+    WORLDS,
+    Settings,
+    check,
+    kind,
+    option,
+    require,
+)
+from curious_jax.config.fields import SOURCES as SOURCES
+from curious_jax.config.fields import bounds as bounds
+from curious_jax.config.fields import fits as fits
+from curious_jax.config.groups import (
+    CheckpointConfig,
+    CurriculumConfig,
+    DDPGConfig,
+    ExplorationConfig,
+    HindsightConfig,
+    NetworkConfig,
+    NormalizerConfig,
+    PerturbationConfig,
+    ScheduleConfig,
+    TD3Config,
+)
+from curious_jax.errors import ConfigError
+from curious_jax.errors import SettingError as SettingError
+from curious_jax.errors import option_name as option_name
+
+
+@dataclass(frozen=True)
+class TrainConfig(Settings):
+    """A whole run."""
+
+    modules: tuple[str, ...] = option(
+        ("reach", "push", "pnp", "stack"),
+        "modules, comma-separated: reach, push, pnp, stack, push2, pnp3, stack2on3, ... (point world: reach, push, "
+        "drag, push2, ...; reach,push unless given)",
+        "P",
+    )
+    imports: tuple[str, ...] = option((), "Python modules to import first, which register modules of your own")
+    distractors: int = option(0, "out-of-reach cubes, one impossible module each (the paper: 0, 4, 7)", "", 0, 100)
+    algorithm: str = option(
+        "curious",
+        "curious; muvfa: uniform module selection and replay; her: one flat goal that asks for all modules at once; "
+        "mgme: an expert per module, each trained one epoch (--expert-epoch) in N",
+        "P",
+        choices=ALGORITHMS,
+    )
+    learner: str = option("ddpg", "ddpg, or td3 (twin critics, smoothed targets, delayed actor)", "P", choices=LEARNERS)
+    world: str = option("fetch", "fetch, or point (a point-mass probe that learns in seconds)", choices=WORLDS)
+    start: str = option(
+        "default",
+        "where episodes start; fetch-reach and fetch-push: as FetchReach-v4 and FetchPush-v4 do, fingers locked shut, "
+        "for push the gripper 12 cm lower",
+        choices=STARTS,
+    )
+    physics: str = option("auto", "physics backend; auto: c on CPU, warp on NVIDIA, jax elsewhere", choices=PHYSICS)
+    preset: str = option(
+        "auto", "settings for this machine, the paper's, or the point world's; auto: by world and machine",
+        choices=PRESETS,
+    )  # fmt: skip
+    seed: int = option(0, "random seed", "", 0, 2**31 - 10**6 - 1)
+    num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1")
+    devices: int | str = option(
+        1,
+        "local devices that share environments and batches, each with a copy of the store; all: every device",
+        choices=(ALL,),
+    )
+    target_success: float | None = option(
+        None,
+        "stop when mean success over achievable modules reaches this, confirmed on fresh episodes",
+        "",
+        0,
+        1,
+    )
+    network: NetworkConfig = NetworkConfig()
+    ddpg: DDPGConfig = DDPGConfig()
+    td3: TD3Config = TD3Config()
+    hindsight: HindsightConfig = HindsightConfig()
+    curriculum: CurriculumConfig = CurriculumConfig()
+    exploration: ExplorationConfig = ExplorationConfig()
+    normalizer: NormalizerConfig = NormalizerConfig()
+    perturbation: PerturbationConfig = PerturbationConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(len(self.modules) > 0, "modules", "", "at least one module, such as reach")
+        for name, fixed in FIXED_SETTINGS.get(self.algorithm, {}).items():
+            held = value(self, name)
+            require(held == fixed, name, held, f"{fixed} with algorithm={self.algorithm}; leave it out")
+        schedule, achievable = self.schedule, len(self.modules)
+        total = achievable + self.distractors
+        enough = f"at least the number of modules, {total}"
+        require(schedule.batch_size >= total, "batch_size", schedule.batch_size, enough)
+        enough = f"at least the number of achievable modules, {achievable}"
+        require(schedule.evaluation_episodes >= achievable, "evaluation_episodes", schedule.evaluation_episodes, enough)
+        begins = self.perturbation.perturb_at
+        within = f"at most episodes={schedule.episodes}, the length of the run"
+        require(begins is None or begins <= schedule.episodes, "perturb_at", begins, within)
+
+
+GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))
+
+
+# Presets: settings by field; what one leaves out is at the dataclasses' defaults.
+PRESET_SETTINGS: dict[str, dict[str, Any]] = {
+    "cpu": {"window": 40},
+    "gpu": {
+        "num_envs": 2048,
+        "updates_per_cycle": 2000,
+        "batch_size": 4096,
+        "target_rate": 0.005,
+        "capacity": 100_000,
+        "episodes": 300_000,
+        "evaluation_interval": 10_240,
+        "evaluation_episodes": 400,
+    },
+    "paper": {
+        "num_envs": 38,  # 19 workers x 2 rollouts
+        "updates_per_cycle": 100,
+        "batch_size": 19 * 256,
+        "target_rate": 0.05,
+        "target_period": "cycle",
+        "normalize": False,
+        "episodes": 316 * 950,
+        "capacity": 316 * 950,
+        "evaluation_interval": 950,
+        "evaluation_episodes": 95,
+        "expert_epoch": 950,
+    },
+    "point": {
+        "num_envs": 32,
+        "updates_per_cycle": 80,
+        "batch_size": 128,
+        "hidden_size": 128,
+        "hidden_layers": 2,
+        "actor_lr": 3e-3,
+        "critic_lr": 3e-3,
+        "self_evaluation": 0.3,
+        "window": 30,
+        "capacity": 8000,
+        "episodes": 3000,
+        "evaluation_interval": 256,
+        "evaluation_episodes": 100,
+    },
+}
+
+# What a world brings, below what is given.
+WORLD_SETTINGS: dict[str, dict[str, Any]] = {"fetch": {}, "point": {"modules": ("reach", "push")}}
+
+# The named algorithms as settings; all name the same ones, so that changing the algorithm changes them all.
+ALGORITHM_SETTINGS: dict[str, dict[str, Any]] = {
+    "curious": {"selection": "lp", "replay": "lp", "interest_replay": True, "substitution": "own"},
+    "muvfa": {"selection": "uniform", "replay": "uniform", "interest_replay": True, "substitution": "own"},
+    # Every episode was collected for the flat goal, and any of them serves.
+    "her": {"selection": "uniform", "replay": "own", "interest_replay": False, "substitution": "own"},
+    # With the drawn module the whole batch trains the expert on its module.
+    "mgme": {"selection": "uniform", "replay": "uniform", "interest_replay": True, "substitution": "drawn"},
+}
+# What her and mgme leave no choice of: their architecture says which module is next.
+FIXED_SETTINGS: dict[str, dict[str, Any]] = {
+    "her": {"selection": "uniform", "replay": "own", "guide": 0.0},
+    "mgme": {"selection": "uniform", "replay": "uniform", "substitution": "drawn"},
+}
+
+
+def fields_by_name() -> dict[str, tuple[str | None, dataclasses.Field]]:
+    """Field name -> (group or None, field), over TrainConfig and its groups; names are unique."""
+    result: dict[str, tuple[str | None, dataclasses.Field]] = {}
+    for f in dataclasses.fields(TrainConfig):
+        if f.name in GROUPS:
+            default: Any = f.default
+            for g in dataclasses.fields(default):
+                assert g.name not in result, g.name
+                result[g.name] = (f.name, g)
+        else:
+            result[f.name] = (None, f)
+    return result
+
+
+def value(config: TrainConfig, name: str) -> Any:
+    """A setting by its field name, without its group."""
+    group, _ = fields_by_name()[name]
+    return getattr(getattr(config, group) if group else config, name)
+
+
+def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
+    """A config from flat settings (field names, without their group), over what preset, world and algorithm bring.
+
+    Args:
+      platform: jax.default_backend(); decides what preset "auto" means in the fetch world (gpu on gpu and tpu, else
+        cpu). In the point world "auto" is "point".
+      settings: any field of TrainConfig or its groups; those named win over the algorithm's, those over the world's
+        and the preset's.
+    Raises:
+      SettingError: naming the argument and the right values.
+    """
+    table = fields_by_name()
+    for name in settings:
+        if name not in table:
+            raise ConfigError(f"{name}: no such setting; curious_jax.config.fields_by_name() has them all")
+    chosen = {name: settings.get(name, table[name][1].default) for name in ("preset", "world", "algorithm")}
+    for name, word in chosen.items():
+        check(name, table[name][1], word)
+    preset, world, algorithm = chosen.values()
+    if preset == "auto":
+        preset = "point" if world == "point" else "gpu" if platform in ("gpu", "cuda", "tpu") else "cpu"
+    merged = {**PRESET_SETTINGS[preset], **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm], **settings}
+    if preset == "paper" and "capacity" not in settings:
+        merged["capacity"] = _all_episodes(merged["episodes"], merged["num_envs"], merged["capacity"])
+    top: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {g: {} for g in GROUPS}
+    for name, given in {**merged, "preset": preset}.items():
+        group, f = table[name]
+        (groups[group] if group else top)[name] = _coerced(f, given)
+    types: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
+    return TrainConfig(**top, **{g: types[g](**values) for g, values in groups.items()})
+
+
+def _all_episodes(episodes: Any, num_envs: Any, default: int) -> int:
+    """Return the episodes of a whole run in whole cycles; the default where the settings are refused anyway."""
+    usable = all(isinstance(n, int) and n > 0 for n in (episodes, num_envs))
+    return -(-episodes // num_envs) * num_envs if usable else default
+
+
+def _coerced(f: dataclasses.Field, given: Any) -> Any:
+    """Lists become tuples, and whole numbers floats where the setting is one; so 1 and 1.0 make one config."""
+    if kind(f) is tuple and isinstance(given, list):
+        return tuple(given)
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    return float(given) if kind(f) is float and whole and abs(given) < 2**53 else given
+
+
+def to_dict(config: TrainConfig) -> dict[str, Any]:
+    """The config as nested plain data, ready for JSON."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def from_dict(data: Mapping[str, Any]) -> TrainConfig:
+    """The inverse of to_dict; data of earlier versions is read, too.
+
+    Raises:
+      ConfigError: on a setting that does not exist or cannot be used.
+    """
+    return make_config(**flat(data))
+
+
+def flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat settings for `make_config` from plain data, nested as to_dict makes it or flat, each checked by itself.
+
+    Raises:
+      ConfigError: on a setting that does not exist or cannot be used.
+    """
+    table = fields_by_name()
+    result: dict[str, Any] = {}
+    for name, held in data.items():
+        result.update(held if name in GROUPS and isinstance(held, Mapping) else {name: held})
+    for name, held in result.items():
+        if name not in table:
+            raise ConfigError(f"{name} is no setting")
+        old = OLD_VALUES.get(name, {})
+        result[name] = old[held] if isinstance(held, str) and held in old else _coerced(table[name][1], held)
+        check(name, table[name][1], result[name])
+    return result

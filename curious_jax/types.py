@@ -22,7 +22,7 @@ Policy = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 
 class Status(enum.StrEnum):
-    """How a run stands, as summary.json says it."""
+    """The state of a run, as summary.json says it."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -118,7 +118,7 @@ class ModuleTable(Protocol):
 
 
 class Layout(Protocol):
-    """Where the cubes stand in the observation; k counts from 1."""
+    """The places of the cubes in the observation; k counts from 1."""
 
     @property
     def num_cubes(self) -> int: ...
@@ -129,7 +129,7 @@ class Layout(Protocol):
 
 
 class EnvState(Protocol):
-    """What the learner reads of an environment's state."""
+    """The part of an environment's state that the learner reads."""
 
     @property
     def obs(self) -> jax.Array: ...  # [O]

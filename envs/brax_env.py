@@ -134,7 +134,7 @@ class CuriousBraxEnv(Env):
 
 
 def _entry(default: tuple[str, ...]) -> Any:
-    """What brax calls to make the environment of a name."""
+    """Makes the function that brax calls to make the environment of a name."""
 
     def make(modules: Sequence[str] = default, **options: Any) -> CuriousBraxEnv:
         return CuriousBraxEnv(modules, **options)

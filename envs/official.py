@@ -47,7 +47,7 @@ _WITH_CUBE = 25
 
 @dataclass(frozen=True)
 class Outcome:
-    """How episodes ended."""
+    """The ends of episodes."""
 
     success: np.ndarray  # [N] bool, solved at the last step
     any_step_success: np.ndarray  # [N] bool, solved after some step
@@ -89,7 +89,7 @@ def make(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Imagined:
-    """What one episode has in our world and not in theirs."""
+    """The parts of an episode that our world has and theirs does not."""
 
     cubes: np.ndarray  # [N or N - 1, 3] m: all cubes, or all but the first
     distractors: np.ndarray  # [D, 3] m

@@ -45,7 +45,7 @@ class PointState:
 
 @dataclass(frozen=True)
 class PointLayout:
-    """Where things stand in the observation: point 2, per object position 2 and relative 2, per distractor 2."""
+    """The places of things in the observation: point 2, per object position 2 and relative 2, per distractor 2."""
 
     num_cubes: int
     num_distractors: int
@@ -76,7 +76,7 @@ class PointLayout:
 
 @dataclass(eq=False)
 class TraceCount:
-    """How often step was traced: twice in a run means that something compiled twice."""
+    """Counts how often step was traced: twice in a run means that something compiled twice."""
 
     step: int = 0
 

@@ -108,6 +108,19 @@ def test_every_wing_says_what_lives_there():
             assert ast.get_docstring(ast.parse(path.read_text())), f"{name}: no docstring"
 
 
+# A first line that begins with one of these is a clause, not a sentence; the idioms are none that a student knows.
+CLAUSES = ("Which ", "What ", "Where ", "Whether ", "How ", "When ", "That ", "Of ")
+IDIOMS = ("so many", "goes on", "anew", "decides over")
+
+
+def test_docstrings_are_plain_sentences():
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+                said = ast.get_docstring(node) or ""
+                assert not said.startswith(CLAUSES) and not any(words in said for words in IDIOMS), f"{name}: {said}"
+
+
 LIGHT = {
     "import curious_jax": ("jax", "flax", "mujoco", "matplotlib"),
     "import curious_jax.show.curves": ("jax", "flax", "optax"),

@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
         return given
 
     def _instead(self, name: str) -> str:
-        """What to type in place of an option that does not exist."""
+        """Suggests what to type in place of an option that does not exist."""
         here = self._option_string_actions
         called = CALLED.get(name, "")
         if called and ("--actor-lr" in here or name != "--lr"):
@@ -183,7 +183,7 @@ def default(name: str) -> str:
 
 
 def meaning(field: dataclasses.Field) -> str:
-    """What a setting is: its help text, with its choices where the text does not name them all."""
+    """Returns a setting's help text, with its choices where the text does not name them all."""
     choices = field.metadata["choices"]
     text = field.metadata["help"]
     return text if all(choice in text for choice in choices) else f"{text} ({', '.join(choices)})"
@@ -265,7 +265,7 @@ def read_config(file: str | Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What `train` and `benchmark` read from their command line."""
+    """Holds what `train` and `benchmark` read from their command line."""
 
     settings: dict[str, Any]  # flat, for config.make_config
     rest: dict[str, Any]  # the program's own options

@@ -1,4 +1,4 @@
-"""What the programs share: exit statuses, errors in one line, and the hints that they print."""
+"""Holds what the programs share: exit statuses, errors in one line, and the hints that they print."""
 
 import contextlib
 import errno
@@ -138,7 +138,7 @@ def command(name: str, *arguments: object) -> str:
 
 
 def python() -> str:
-    """How to call this Python: `python`, unless that is another or none."""
+    """Returns how to call this Python: `python`, unless that is another or none."""
     named = shutil.which("python")
     same = named is not None and Path(named).parent == Path(sys.executable).parent
     return "python" if same else sys.executable

@@ -63,7 +63,7 @@ def bounds(f: dataclasses.Field) -> str:
 
 
 def allowed(f: dataclasses.Field) -> str:
-    """What a setting may be, in words."""
+    """Says in words what a setting may be."""
     words = {
         bool: "True or False",
         int: ("a whole number of " if bounds(f).endswith("more") else "a whole number ") + bounds(f),

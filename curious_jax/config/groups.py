@@ -31,7 +31,7 @@ class DDPGConfig(Settings):
 
 @dataclass(frozen=True)
 class TD3Config(Settings):
-    """What TD3 adds (Fujimoto et al. 2018, whose defaults these are); the rest is DDPGConfig's."""
+    """Settings that TD3 adds (Fujimoto et al. 2018, whose defaults these are); the rest is DDPGConfig's."""
 
     target_noise: float = option(0.2, "standard deviation of the noise on the target action", "", 0, 10)
     target_noise_clip: float = option(0.5, "the noise is clipped to ± this", "", 0, 10)
@@ -127,7 +127,7 @@ class PerturbationConfig(Settings):
 
 @dataclass(frozen=True)
 class ScheduleConfig(Settings):
-    """How much of everything."""
+    """Sizes: environments, updates, episodes, store, evaluations."""
 
     num_envs: int = option(128, "environments in parallel = episodes per cycle")
     updates_per_cycle: int = option(192, "gradient steps per cycle")
@@ -161,7 +161,7 @@ class ScheduleConfig(Settings):
 
 @dataclass(frozen=True)
 class CheckpointConfig(Settings):
-    """When the whole state is saved, beside at the end and on interruption."""
+    """Settings of when the whole state is saved; it always is at the end and on interruption."""
 
     checkpoint_minutes: float = option(10.0, "minutes between checkpoints; 0: none by time", "", 0, 1e6)
     checkpoint_episodes: int | None = option(None, "also save after this many training episodes")

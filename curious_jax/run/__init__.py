@@ -1,4 +1,4 @@
-"""What a run keeps on disk and in memory: its folder, checkpoints, policies, and how it is interrupted and resumed.
+"""Keeps a run on disk and in memory: its folder, checkpoints and policies; interrupts and resumes it.
 
 Nothing here draws or prints; `curious_jax.show` does that.
 """

@@ -315,7 +315,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
 
 def _last_mark(run: Path) -> dict[str, Any] | None:
-    """What a run's last checkpoint says of metrics.jsonl (`mark`); None where there is none, or it cannot be read."""
+    """Reads what a run's last checkpoint says of metrics.jsonl (`mark`); None where none can be read."""
     try:
         steps = [int(path.name) for path in (run / CHECKPOINTS).glob("*") if path.name.isdecimal()]
         mark = json.loads(files.read_text(run / CHECKPOINTS / str(max(steps)) / "info" / "metadata"))["metrics"]

@@ -100,7 +100,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
 
 
 def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFolder, rows: int) -> list[str]:
-    """What is worth knowing about the way a run continues."""
+    """Lists what is worth knowing about the way a run continues."""
     began = f"from checkpoint {found.path.name}" if found.saved else "from the beginning, since nothing was saved yet"
     notes = [f"run folder: {found.run}, {began}"]
     notes += [f"checkpoint {path.name} is damaged ({why}) and goes" for path, why in found.damaged.items()]

@@ -1,4 +1,4 @@
-"""What happens on the way of a run: sinks, policy exports, checkpoints, and signals that ask it to stop."""
+"""Records a run under way: sinks, policies, checkpoints, and signals that ask it to stop."""
 
 import contextlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where everything stands in the sensor vector and in the observation, and the function from one to the other."""
+"""Lays out the sensor vector and the observation, and makes one from the other."""
 
 from __future__ import annotations
 

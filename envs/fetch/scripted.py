@@ -22,7 +22,7 @@ _OPENING_STEPS = 3
 
 @flax.struct.dataclass
 class ScriptState:
-    """Where one environment's script stands."""
+    """The state of one environment's script."""
 
     phase: Array  # [] int32, ABOVE … RELEASE
     steps: Array  # [] int32, control steps spent in this phase

@@ -1,4 +1,4 @@
-"""Where an episode starts: the arm as the official set-up leaves it, and cubes placed at random."""
+"""Makes the start of an episode: the arm as the official set-up leaves it, and cubes placed at random."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _COLOUR = 0.85, 0.15, 0.15  # of the goal
 
 
 class Pictures:
-    """What `render` needs, made at the first picture.
+    """Draws for `render`; all it needs is made at the first picture.
 
     Args:
       mode: None, or one of `modes`.

@@ -1,4 +1,4 @@
-"""What a physics backend is: MuJoCo for one world, one control step at a time, vmapped by its callers."""
+"""Defines a physics backend: MuJoCo for one world, one control step at a time, vmapped by its callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture is made of: goals to be marked, and something that draws states."""
+"""Defines what a picture is made of: goals to be marked, and something that draws states."""
 
 from typing import Any, NamedTuple, Protocol
 

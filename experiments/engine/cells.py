@@ -30,7 +30,7 @@ NUMBERS = ("episodes", "env_steps", "updates", "wall_s")  # what every row holds
 
 
 class CellState(enum.Enum):
-    """How far a cell is; the value is what the table calls it."""
+    """The state of a cell; the value is what the table calls it."""
 
     MISSING = "missing"  # nothing that a training could resume
     STARTED = "unfinished"  # its training can be resumed
@@ -44,7 +44,7 @@ RUN_STATUS = {"completed": CellState.DONE, "target_reached": CellState.DONE, "di
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a cell's files say."""
+    """The state of a cell as its files tell it."""
 
     state: CellState
     rows: list[Row] = field(default_factory=list)  # its evaluations

@@ -49,7 +49,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Request:
-    """What a command line asks for, checked."""
+    """A command line's request, checked."""
 
     conditions: Sequence[Condition]
     seeds: tuple[int, ...]
@@ -165,7 +165,7 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
-    """What is asked of Ray; None when it is not asked for."""
+    """Reads what is asked of Ray; None when Ray is not asked for."""
     if own.engine not in ENGINES:
         raise ConfigError(f"--engine {own.engine}: must be one of {', '.join(ENGINES)}")
     if own.engine != "ray":

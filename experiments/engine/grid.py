@@ -21,7 +21,7 @@ CELLS = "cells"  # folder of the cells inside an experiment's
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """What is compared: one line of a figure."""
+    """One of the things that are compared: a line of a figure."""
 
     labels: Mapping[str, Any]  # such as {"algorithm": "curious", "distractors": 4}
     settings: Mapping[str, Any]  # flat settings for config.make_config, without seeds
@@ -59,7 +59,7 @@ class Cell:
         return f"seeds-{self.first}-{self.first + self.count - 1}" if self.count > 1 else f"seed-{self.first}"
 
     def folder(self, out: Path) -> Path:
-        """Where its run lives."""
+        """The folder of its run."""
         return out / CELLS / self.condition.name / self.name
 
     def arguments(self) -> list[str]:

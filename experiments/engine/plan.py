@@ -22,7 +22,7 @@ class Planned:
 
     @property
     def state(self) -> CellState:
-        """How far it is."""
+        """The state of its cell."""
         return self.found.state
 
 

@@ -59,7 +59,7 @@ def run(
 
 
 def _result(ray: Any, reference: Any, cell: Cell) -> CellResult:
-    """What a task returned; a machine lost too often is a failed cell like others."""
+    """Reads what a task returned; a machine lost too often is a failed cell like others."""
     try:
         return ray.get(reference)
     except ray.exceptions.TaskCancelledError:

@@ -30,7 +30,7 @@ INTERRUPTED = (program.INTERRUPTED, *(128 + s for s in SIGNALS), *(-s for s in S
 
 @dataclass(frozen=True)
 class CellResult:
-    """What came of running a cell."""
+    """The outcome of running a cell."""
 
     cell: str  # its name
     done: bool
@@ -47,7 +47,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Effort:
-    """What is done for a cell."""
+    """Settings of how a cell is run."""
 
     retries: int = 2  # further tries after a failure; a run that diverged would diverge again
     keep_states: bool = False  # leave the whole checkpoints of a cell that is done; its policies stay anyway

@@ -1,4 +1,4 @@
-"""What a person sees of a sweep under way: cells done, the time left, and each running cell's success so far.
+"""Shows a sweep under way: cells done, the time left, and each running cell's success so far.
 
 All of it is read from the cells' metrics.jsonl, so it is the same wherever the cells run.
 """
@@ -24,7 +24,7 @@ TAIL = 2**16  # bytes that hold the last evaluation of all seeds
 
 @dataclass(frozen=True)
 class Look:
-    """How far a cell is."""
+    """The progress of a cell."""
 
     episodes: int  # per seed, at its last evaluation
     total: int  # that it will be trained for

@@ -151,10 +151,11 @@ def check(config: TrainConfig, env: Env) -> str:
     capacity, seeds = config.schedule.capacity, config.num_seeds
     if needed.total > KEEP_FREE * there:
         option, value, advice = _culprit(config, needed, KEEP_FREE * there)
+        blamed, advice = f"{option} {value}: needs", f"lower {advice}"
         if (cubes := env.layout.num_cubes) > MANY_CUBES:
-            advice += f", or name --modules of fewer cubes than {cubes}"
-        sizes = f"needs {needed.total / GIB:.2f} GiB, {there / GIB:.2f} GiB {where}"
-        raise ConfigError(f"{option} {value}: {sizes}; lower {advice}")
+            blamed = f"--modules {','.join(config.modules)}: {cubes} cubes need"
+            advice = f"name modules of fewer cubes, or {advice}"
+        raise ConfigError(f"{blamed} {needed.total / GIB:.2f} GiB, {there / GIB:.2f} GiB {where}; {advice}")
     number = devices.count(config.devices)
     times = (f" x {seeds} seeds" if seeds > 1 else "") + (f" on each of {number} devices" if number > 1 else "")
     worlds = env.physics_bytes_per_world * config.schedule.num_envs * seeds

@@ -5,6 +5,7 @@ The palette of everything that is drawn per module stands here. Importing this m
 
 import contextlib
 import io
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,8 +142,13 @@ def _draw_line(ax: Any, found: Line | None, name: str, index: int) -> None:
         ax.fill_between(found.episodes, found.low, found.high, color=colour(index), alpha=0.15, linewidth=0)
 
 
-def small_plot(rows: Sequence[Row], width: int = 64, height: int = 10) -> str:
-    """Draws success per module against episodes in characters, each module by its own mark."""
+def small_plot(rows: Sequence[Row], width: int | None = None, height: int = 10) -> str:
+    """Draws success per module against episodes in characters, each module by its own mark.
+
+    Args:
+      width: columns of the plot, without the axis; None for what the terminal has, 64 at most.
+    """
+    width = width or min(64, max(20, shutil.get_terminal_size().columns - 6))
     names = [name for name in module_names(rows) if any(f"eval/success/{name}" in row for row in rows)]
     if not names:
         return ""

@@ -1,14 +1,16 @@
 """The way from a config to its world; modules of the user's own by --import, in every program."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import curious_jax
-from curious_jax import evaluate, export, train
+from curious_jax import evaluate, export, play, train
 from curious_jax.cli import environment
 from curious_jax.run import memory
 from envs import modules as env_modules
+from experiments import sweep
 from experiments.engine import grid
 
 CORNER = """
@@ -73,6 +75,18 @@ def test_an_own_module_is_trained_and_used_by_every_program(small, corner, capsy
     assert export.main(["run", "kept"]) == 0
     forget()
     assert curious_jax.load_policy("kept").modules == ("reach", "corner")
+    forget()
+    assert play.main(["run", "--modules", "corner", "--rounds", "1", "--size", "64x64", "--video", "v.gif"]) == 0
+
+
+@pytest.mark.slow
+def test_an_own_module_is_swept_in_processes_of_their_own(small, corner, capsys):
+    options = [*small, "--modules", "reach,corner", "--import", corner]
+    assert sweep.main([*options, "--seeds", "0", "--engine", "local", "--out", "grid"]) == 0
+    (config,) = Path("grid").rglob("config.json")
+    assert json.loads(config.read_text())["imports"] == [corner]
+    (summary,) = Path("grid").rglob("summary.json")
+    assert "corner" in json.loads(summary.read_text())["success"]
 
 
 def test_a_run_that_knows_no_import_gets_it_from_the_command_line(small, corner, capsys):
@@ -115,7 +129,7 @@ def test_the_point_world_needs_no_other_option(monkeypatch, tmp_path):
 def test_a_run_of_ninety_nine_cubes_that_does_not_fit_is_told_of_its_modules(monkeypatch):
     config = curious_jax.make_config(world="point", modules=("drag99",), capacity=60_000)
     monkeypatch.setattr(memory, "available", lambda: (memory.GIB, "free on this machine"))
-    with pytest.raises(curious_jax.ConfigError, match="lower .*, or name --modules of fewer cubes than 99"):
+    with pytest.raises(curious_jax.ConfigError, match="^--modules drag99: 99 cubes need .* fewer cubes, or lower "):
         memory.check(config, environment.make_env(config))
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from helpers.rows import row
 
 from curious_jax.show import curves
@@ -58,6 +59,13 @@ def test_small_plot_marks_each_module_at_its_height():
     assert "■" in lines[4]  # push stays at 0
     assert lines[-2].endswith("100")
     assert lines[-1].split() == ["success:", "●", "reach", "■", "push"]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_small_plot_fits_the_terminal(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = curves.small_plot([row(50, 0.0), row(100, 1.0)]).splitlines()
+    assert max(map(len, lines)) <= min(columns, 70) and len(lines) == 13
 
 
 def test_small_plot_of_nothing():

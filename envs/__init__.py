@@ -23,6 +23,7 @@ def make(
     distractors: int = 0,
     physics: str = "auto",
     start: str = "default",
+    sleep: bool = False,
 ) -> FetchEnv | PointEnv:
     """Builds an environment with its module table (see curious_jax.types.Env).
 
@@ -34,6 +35,7 @@ def make(
       distractors: number of out-of-reach cubes, a module each.
       physics: auto, c, jax or warp (fetch only).
       start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push (fetch only).
+      sleep: C physics leaves out cubes that rest where nothing can touch them (envs/physics/sleep.py; fetch only).
     Raises:
       ArgumentError: a ValueError that names the argument and the right values.
     """
@@ -44,7 +46,7 @@ def make(
     if world == "fetch":
         from envs.fetch import env
 
-        return env.create(modules, distractors, physics, start)
+        return env.create(modules, distractors, physics, start, sleep)
     if world != "point":
         raise ArgumentError("world", f"must be one of {', '.join(WORLDS)}", world)
     if start != "default":

@@ -29,7 +29,7 @@ def make_env(config: TrainConfig) -> "Env":
 
     devices.check(config)
     try:
-        env = envs.make(config.world, config.modules, config.distractors, config.physics, config.start)
+        env = envs.make(config.world, config.modules, config.distractors, config.physics, config.start, config.sleep)
     except ValueError as error:
         raise ConfigError(with_import_hint(name_option(error))) from None
     if env.physics_name == "warp" and devices.count(config.devices) > 1:

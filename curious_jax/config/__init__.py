@@ -72,6 +72,7 @@ class TrainConfig(Settings):
         choices=STARTS,
     )
     physics: str = option("auto", "physics backend; auto: c on CPU, warp on NVIDIA, jax elsewhere", choices=PHYSICS)
+    sleep: bool = option(False, "C physics leaves out cubes that rest where nothing can touch them")
     preset: str = option(
         "auto", "settings for this machine, the paper's, or the point world's; auto: by world and machine",
         choices=PRESETS,
@@ -123,7 +124,7 @@ GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is
 
 # Presets: settings by field; what one leaves out is at the dataclasses' defaults.
 PRESET_SETTINGS: dict[str, dict[str, Any]] = {
-    "cpu": {"window": 40},
+    "cpu": {"window": 40, "sleep": True},
     "gpu": {
         "num_envs": 2048,
         "updates_per_cycle": 2000,

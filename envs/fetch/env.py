@@ -51,6 +51,7 @@ class FetchEnv:
     model: mujoco.MjModel
     start: start.Start
     physics_name: str  # c, jax or warp
+    sleep: bool = False  # of cubes at rest, in C physics
     physics: Physics | None = None  # built by with_worlds
 
     action_size = c.ACTION_SIZE
@@ -71,7 +72,9 @@ class FetchEnv:
     def with_worlds(self, num_worlds: int) -> FetchEnv:
         """The same environment with physics for `num_worlds` worlds, all vmapped axes together."""
         if self.physics is None:
-            return dataclasses.replace(self, physics=select.build(self.physics_name, self.model, num_worlds))
+            return dataclasses.replace(
+                self, physics=select.build(self.physics_name, self.model, num_worlds, self.sleep)
+            )
         return dataclasses.replace(self, physics=self.physics.with_worlds(num_worlds))
 
     def mirror(self, obs: Array) -> Array:
@@ -109,7 +112,13 @@ class FetchEnv:
         )
 
 
-def create(names: Sequence[str], distractors: int = 0, physics: str = "auto", start_name: str = "default") -> FetchEnv:
+def create(
+    names: Sequence[str],
+    distractors: int = 0,
+    physics: str = "auto",
+    start_name: str = "default",
+    sleep: bool = False,
+) -> FetchEnv:
     """Builds the arm with as many cubes as the modules name, and a distractor module per distractor.
 
     Goals and cubes lie around the gripper of the start.
@@ -128,6 +137,7 @@ def create(names: Sequence[str], distractors: int = 0, physics: str = "auto", st
         physics_name=select.resolve(physics),
         start=start.settled_start(start_name),
         model=scene.build_model(layout.num_cubes),
+        sleep=sleep,
     )
 
 

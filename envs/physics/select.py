@@ -30,12 +30,16 @@ def resolve(name: str) -> str:
     return name
 
 
-def build(name: str, model: mujoco.MjModel, num_worlds: int) -> Physics:
-    """Builds the physics c, jax or warp for `model` with buffers for `num_worlds` worlds, all vmapped axes together."""
+def build(name: str, model: mujoco.MjModel, num_worlds: int, sleep: bool = False) -> Physics:
+    """Builds the physics c, jax or warp for `model` with buffers for `num_worlds` worlds, all vmapped axes together.
+
+    Args:
+      sleep: lets resting cubes sleep; c alone can.
+    """
     if name == "c":
         from envs.physics.native import NativePhysics
 
-        return NativePhysics(model)
+        return NativePhysics(model, sleep=sleep)
     if name == "warp":
         from envs.physics.warp import WarpPhysics
 

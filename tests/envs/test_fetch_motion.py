@@ -114,6 +114,12 @@ def test_a_cube_let_go_on_another_stays_there_on_c():
     check_stack("c")
 
 
+def test_with_sleeping_cubes_the_script_holds_and_stacks_as_well():
+    check_script("c, sleep", 20, 19)
+    check_hold("c, sleep")
+    check_stack("c, sleep")
+
+
 def test_actions_are_clipped():
     states = fetch.reset("c", WORLDS)
     actions = np.ones((3, WORLDS, 4))

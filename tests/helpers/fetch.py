@@ -15,8 +15,9 @@ DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 
 
 @functools.cache
 def env(physics: str, num_cubes: int = 2, num_worlds: int = 1) -> FetchEnv:
-    """The environment with two cubes or more on a backend, built for `num_worlds` worlds."""
-    return envs.make(modules=("reach", f"push{num_cubes}"), physics=physics).with_worlds(num_worlds)
+    """The environment with two cubes or more on a backend (or "c, sleep"), built for `num_worlds` worlds."""
+    name, _, sleep = physics.partition(", ")
+    return envs.make(modules=("reach", f"push{num_cubes}"), physics=name, sleep=bool(sleep)).with_worlds(num_worlds)
 
 
 @functools.cache

@@ -22,7 +22,8 @@ _POINT = (
     *("--hidden-size", "16", "--hidden-layers", "2", "--seed", "3"),
 )
 _FETCH = (
-    *("--modules", "reach,push", "--physics", "c", "--preset", "cpu", "--num-envs", "4", "--episodes", "16"),
+    *("--modules", "reach,push", "--physics", "c", "--sleep", "off", "--preset", "cpu"),
+    *("--num-envs", "4", "--episodes", "16"),
     *("--updates-per-cycle", "2", "--batch-size", "16", "--capacity", "16", "--self-evaluation", "0.5"),
     *("--evaluation-interval", "8", "--evaluation-episodes", "4", "--hidden-size", "16", "--hidden-layers", "1"),
 )

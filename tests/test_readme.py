@@ -49,6 +49,7 @@ LISTS = ("curious_jax", "experiments")  # these list the programs, and take no o
 OWN_TESTS = {
     "experiments.checks.peers": "tests/experiments/test_peers.py",
     "experiments.checks.steadiness": "tests/experiments/test_steadiness.py",
+    "experiments.tune": "tests/experiments/test_tune.py",
 }
 MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16
 FOUR = ROOT / "docs" / "results" / "fetch-four-modules-cpu"  # a run of the arm, for what the point world cannot show
@@ -148,13 +149,14 @@ def understood(program, argv, monkeypatch):
         with pytest.raises(Started):
             command.main(module.EXPERIMENT, argv)
     elif program in OWN_TESTS:
-        parse = argparse.ArgumentParser.parse_args
+        method = "parse_known_args" if program == "experiments.tune" else "parse_args"
+        parse = getattr(argparse.ArgumentParser, method)
 
         def parse_and_begin(parser, words):
             parse(parser, words)
             raise Started
 
-        monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_begin)
+        monkeypatch.setattr(argparse.ArgumentParser, method, parse_and_begin)
         with pytest.raises(Started):
             module.main(argv)
     elif not hasattr(module, "parser"):

@@ -1,0 +1,103 @@
+"""The search for settings: what it varies, how it scores, and that it continues."""
+
+import json
+
+import pytest
+
+from experiments import tune
+
+
+class Trial:
+    """Chooses the last of choices and the upper end of ranges, and is behind from its `patience`-th look on."""
+
+    def __init__(self, patience=None):
+        self.patience, self.looks, self.notes = patience, [], {}
+
+    def suggest_categorical(self, name, values):
+        return values[-1]
+
+    def suggest_float(self, name, low, high, log):
+        return high
+
+    suggest_int = suggest_float
+
+    def report(self, value, step):
+        self.looks.append((step, value))
+
+    def should_prune(self):
+        return self.patience is not None and len(self.looks) >= self.patience
+
+    def set_user_attr(self, name, value):
+        self.notes[name] = value
+
+
+def test_what_is_varied_is_read():
+    space = tune.read_space(["updates-per-cycle=64,192", "mirror=off,on", "actor_lr=3e-4:3e-3:log", "num_envs=8:16"])
+    assert space == {
+        "updates_per_cycle": [64, 192],
+        "mirror": [False, True],
+        "actor_lr": (3e-4, 3e-3, True, False),
+        "num_envs": (8.0, 16.0, False, True),
+    }
+    chosen = tune.suggest(Trial(), space)
+    assert chosen == {"updates_per_cycle": 192, "mirror": True, "actor_lr": 3e-3, "num_envs": 16}
+    assert isinstance(chosen["num_envs"], int)
+
+
+def test_the_default_space_is_one():
+    assert {"num_envs", "guide", "mirror"} <= set(tune.read_space(tune.SPACE))
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["--vary", "actor-lrr=1,2"], "--vary actor-lrr=1,2"),
+        (["--vary", "actor_lr"], "--vary actor_lr"),
+        (["--vary", "actor_lr=0:1:log"], "more than 0"),
+        (["--vary", "actor_lr=2:1"], "less than HIGH"),
+        (["--vary", "actor_lr=0.1:0.2:lin"], "LOW:HIGH:log"),
+        (["--vary", "actor_lr=1e-3,200"], "--actor-lr"),
+        (["--vary", "mirror=maybe"], "maybe"),
+        (["--minutes", "0"], "--minutes 0"),
+        (["--trials", "none"], "--trials"),
+        (["--seeds", "1000,x"], "--seeds"),
+        (["--seed", "3"], "--seed"),
+        (["--num-env", "3"], "--num-envs"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(refuse, argv, named):
+    assert named in refuse(tune, "--out", "search", *argv)
+
+
+def test_the_score_is_the_mean_over_seeds(monkeypatch):
+    took = {1000: (2.0, False), 1001: (4.0, False)}
+    monkeypatch.setattr(tune, "minutes_to_target", lambda settings, seed, minutes, look: took[seed])
+    assert tune.score(Trial(), {}, {"num_envs": [8]}, [1000, 1001], 5.0) == 3.0
+
+
+def test_a_trial_that_is_behind_is_given_up_at_once(monkeypatch):
+    optuna = pytest.importorskip("optuna")
+    trial, seeds = Trial(patience=2), []
+
+    def train(settings, seed, minutes, look):
+        seeds.append(seed)
+        return 9.0, any(look(s, 0.5) for s in (5.0, 6.0, 30.0, 50.0))  # the second look is in the first's time
+
+    monkeypatch.setattr(tune, "minutes_to_target", train)
+    with pytest.raises(optuna.TrialPruned):
+        tune.score(trial, {}, {}, [1000, 1001], 5.0)
+    assert seeds == [1000] and trial.looks == [(0, 0.5), (1, 0.5)]
+
+
+@pytest.mark.slow
+def test_a_search_continues_and_names_its_best(tmp_path, capsys):
+    pytest.importorskip("optuna")
+    small = ["--world", "point", "--modules", "reach", "--episodes", "128", "--evaluation-interval", "64"]
+    small += ["--evaluation-episodes", "8", "--target-success", "0.2", "--vary", "actor_lr=1e-3,3e-3"]
+    command = ["--out", str(tmp_path / "search"), "--minutes", "0.5", *small]
+    assert tune.main([*command, "--trials", "1"]) == 0
+    assert tune.main([*command, "--trials", "2"]) == 0
+    told = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["trial 0", "best of 1 whole trials", "trial 1", "best of 2 whole trials"]
+    best = json.loads((tmp_path / "search" / "best.json").read_text())
+    assert best["trials"] == 2 and best["minutes"] < 1 and best["settings"]["actor_lr"] in (1e-3, 3e-3)

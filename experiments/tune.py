@@ -45,7 +45,7 @@ Space = dict[str, list[Any] | tuple[float, float, bool, bool]]
 
 
 def read_space(given: Sequence[str]) -> Space:
-    """The settings to vary: {name: its choices, or (low, high, on a log scale, whole numbers)}.
+    """Reads the settings to vary: {name: its choices, or (low, high, on a log scale, whole numbers)}.
 
     Raises:
       ConfigError: naming what is wrong.
@@ -78,7 +78,7 @@ def read_space(given: Sequence[str]) -> Space:
 
 
 def suggest(trial: Any, space: Space) -> dict[str, Any]:
-    """The settings of an Optuna trial."""
+    """Draws the settings of an Optuna trial."""
     chosen = {}
     for name, values in space.items():
         if isinstance(values, list):
@@ -119,7 +119,7 @@ def minutes_to_target(
 
 
 def score(trial: Any, fixed: dict[str, Any], space: Space, seeds: Sequence[int], minutes: float) -> float:
-    """The mean over seeds of minutes_to_target.
+    """Runs a trial: the mean over seeds of minutes_to_target.
 
     Raises:
       optuna.TrialPruned: when the trial is behind, or its settings do not go together.

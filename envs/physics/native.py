@@ -158,7 +158,7 @@ class _BatchStepper:
 
 
 def _values(model: mujoco.MjModel, sensor: str) -> slice:
-    """Where sensordata has a sensor's values."""
+    """Finds a sensor's values in sensordata."""
     found = model.sensor(sensor)
     return slice(int(found.adr[0]), int(found.adr[0] + found.dim[0]))
 

@@ -304,6 +304,6 @@ def make_rows(progress: Progress, env: Env) -> list[Row]:
             row[f"train/{key}"] = float(loss[s])
         row["perf/env_steps_per_s"] = cycles_per_s * schedule.num_envs * env.episode_length
         row["perf/updates_per_s"] = cycles_per_s * schedule.updates_per_cycle
-        row["nan_episodes"] = invalid[s]
+        row["invalid_episodes"] = invalid[s]
         rows.append(row)
     return rows

@@ -195,10 +195,10 @@ def test_rows_have_the_documented_keys(scripted):
     per_module = {
         f"{k}/{n}" for k in ("eval/success", "eval/n", "competence", "learning_progress", "p_module") for n in NAMES
     }
-    counters = {"episodes", "env_steps", "updates", "wall_s", "eval/success", "nan_episodes"}
+    counters = {"episodes", "env_steps", "updates", "wall_s", "eval/success", "invalid_episodes"}
     training = {"train/critic_loss", "train/actor_loss", "train/q_mean", "perf/env_steps_per_s", "perf/updates_per_s"}
     assert set(first) == per_module | counters | training
-    assert (first["nan_episodes"], second["nan_episodes"]) == (2, 4)  # since the start
+    assert (first["invalid_episodes"], second["invalid_episodes"]) == (2, 4)  # since the start
     assert (second["episodes"], second["env_steps"], second["updates"]) == (16, 320, 4)
     assert first["train/critic_loss"] == 0.5
     assert first["p_module/reach"] == pytest.approx(0.5)

@@ -25,7 +25,7 @@ ROW_KEYS = (
     "episodes env_steps updates wall_s eval/success eval/success/reach eval/success/push eval/n/reach eval/n/push "
     "competence/reach competence/push competence/distractor1 learning_progress/reach learning_progress/push "
     "learning_progress/distractor1 p_module/reach p_module/push p_module/distractor1 train/critic_loss "
-    "train/actor_loss train/q_mean perf/env_steps_per_s perf/updates_per_s nan_episodes"
+    "train/actor_loss train/q_mean perf/env_steps_per_s perf/updates_per_s invalid_episodes"
 ).split()
 
 

@@ -49,8 +49,16 @@ def path(text: str) -> str:
     return os.path.expanduser(text)
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are ConfigErrors; every value arrives as the text that was typed."""
+class OneLineParser(argparse.ArgumentParser):
+    """An argument parser whose errors are ConfigErrors, which programs answer with one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """argparse's own errors: "argument --seed: expected one argument" and the like."""
+        raise ConfigError(message.removeprefix("argument ") + "; see --help")
+
+
+class Parser(OneLineParser):
+    """The parser of this package's programs; every value arrives as the text that was typed."""
 
     def __init__(self, prog: str, description: str, usage: str = "[OPTION VALUE ...]"):
         command = f"python -m curious_jax.{prog}"
@@ -70,10 +78,6 @@ class Parser(argparse.ArgumentParser):
             "curious_jax below $XDG_CACHE_HOME or ~/.cache]",
         )
         self.add_argument("--version", action="version", version=f"curious_jax {curious_jax.__version__}")
-
-    def error(self, message: str) -> NoReturn:
-        """argparse's own errors: "argument --seed: expected one argument" and the like."""
-        raise ConfigError(message.removeprefix("argument ") + "; see --help")
 
     def read(self, argv: Sequence[str] | None) -> dict[str, Any]:
         """The options given, by destination; an option that does not exist is refused with its nearest namesake."""

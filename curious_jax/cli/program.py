@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import gc
 import os
 import shlex
@@ -9,7 +10,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -54,6 +55,16 @@ def run(body: Callable[[], int]) -> int:
         except KeyboardInterrupt:
             return INTERRUPTED
         return _status_of_output() if status == DONE else status
+
+
+def entry(body: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
+    """Makes a program's `main` of a function of its arguments (None: the command line's)."""
+
+    @functools.wraps(body)
+    def main(argv: Sequence[str] | None = None) -> int:
+        return run(lambda: body(argv))
+
+    return main
 
 
 def fail(message: str, status: int) -> int:

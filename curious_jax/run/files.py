@@ -4,11 +4,13 @@ import contextlib
 import errno
 import io
 import itertools
+import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _NUMBERS = itertools.count()
 
@@ -25,9 +27,7 @@ def sync(path: Path) -> None:
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yields a neighbour's path, which takes the file's name once it is on the disk; an error leaves nothing behind."""
-    scratch = path.with_name(
-        f".{os.getpid()}-{next(_NUMBERS)}.new"
-    )  # any name of the file's may be as long as a name can be
+    scratch = path.with_name(f".{os.getpid()}-{next(_NUMBERS)}.new")  # short: the file's name may fill a name's length
     try:
         yield scratch
         sync(scratch)
@@ -64,6 +64,15 @@ def read_text(path: str | Path) -> str:
     """
     with open_regular(path) as file:
         return file.read().decode()
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Reads the object in a JSON file; an empty one when there is no such file, or it holds something else."""
+    try:
+        found = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def remove(path: Path) -> None:

@@ -30,6 +30,7 @@ CONFIG, METRICS, SUMMARY, CURVES = "config.json", "metrics.jsonl", "summary.json
 CHECKPOINTS, POLICIES = "checkpoints", "policies"
 HELD = (CONFIG, METRICS, SUMMARY, CHECKPOINTS, POLICIES)  # what makes a folder a run's
 SCRATCH = ".*.new*"  # names of unfinished files
+RENAMED = {"nan_episodes": "invalid_episodes"}  # keys of metrics.jsonl in earlier versions
 
 
 def plain(value: Any) -> Any:
@@ -165,7 +166,7 @@ class RunFolder:
         rows, size = [], 0
         lines = data.splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
-            row = _row(line) if line.endswith(b"\n") else None
+            row = parse_row(line) if line.endswith(b"\n") else None
             if row is None and number < len(lines):
                 raise ConfigError(_damaged(self.path / METRICS, f"line {number} is damaged"))
             if row is None or row["episodes"] > episodes:
@@ -307,7 +308,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     if mark and data and not _fits(data, mark):
         raise ConfigError(_damaged(path, "rows before the checkpoint are damaged or missing"))
     lines = data.splitlines(keepends=True)
-    rows = [_row(line) for line in lines]
+    rows = [parse_row(line) for line in lines]
     for number, row in enumerate(rows, 1):
         if row is None and number < len(rows):
             raise ConfigError(_damaged(path, f"line {number} is damaged"))
@@ -330,15 +331,15 @@ def _fits(data: bytes, mark: Mapping[str, Any]) -> bool:
     return len(data) >= size and hashlib.sha256(data[:size]).hexdigest() == mark["sha256"]
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
-    """A line of metrics.jsonl: a flat object of numbers; None for anything else."""
+def parse_row(line: bytes) -> dict[str, Any] | None:
+    """A line of metrics.jsonl by today's keys: a flat object of numbers; None for anything else."""
     try:
         row = json.loads(line)
         known = type(row["episodes"]) is int and 0 <= row["episodes"] < 2**63
         numbers = all(v is None or (type(v) in (int, float) and math.isfinite(v)) for v in row.values())
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    return row if known and numbers else None
+    return {RENAMED.get(key, key): value for key, value in row.items()} if known and numbers else None
 
 
 def _damaged(path: Path, what: str) -> str:

@@ -62,11 +62,11 @@ def png(rows: Sequence[Row], title: str = "") -> bytes:
         axes = figure.subplots(2, 2, sharex=True)
         for ax, (key, label, limits) in zip(axes.flat, PANELS, strict=True):
             for index, name in enumerate(module_names(rows)):
-                _draw_line(ax, line(rows, key, name), name, index)
+                if found := line(rows, key, name):
+                    draw(ax, found, name, index)
             ax.set_ylabel(label)
             ax.set_ylim(*limits)
-            ax.grid(alpha=0.3, linewidth=0.5)
-            ax.spines[["top", "right"]].set_visible(False)
+            frame(ax)
         for ax in axes[-1]:
             ax.set_xlabel("training episodes")
             ax.set_xlim(left=0)
@@ -123,23 +123,20 @@ def _wilson(rates: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nda
     return edges[0], edges[1]
 
 
-def _draw_line(ax: Any, found: Line | None, name: str, index: int) -> None:
-    if found is None:
-        return
+def draw(ax: Any, found: Line, label: str, index: int) -> None:
+    """Draws a curve and its band in the colour, line style and marker of this index."""
     every = max(1, len(found.episodes) // 12)
-    ax.plot(
-        found.episodes,
-        found.mean,
-        color=colour(index),
-        linestyle=STYLES[index % len(STYLES)],
-        linewidth=1.6,
-        marker=MARKERS[index % len(MARKERS)],
-        markersize=4,
-        markevery=(index % every, every),
-        label=name,
-    )
+    style = dict(color=colour(index), linestyle=STYLES[index % len(STYLES)], marker=MARKERS[index % len(MARKERS)])
+    marked = dict(linewidth=1.6, markersize=4, markevery=(index % every, every))
+    ax.plot(found.episodes, found.mean, **style, **marked, label=label)
     if found.low is not None:
         ax.fill_between(found.episodes, found.low, found.high, color=colour(index), alpha=0.15, linewidth=0)
+
+
+def frame(ax: Any) -> None:
+    """Gives axes a light grid and no frame on top and right."""
+    ax.grid(alpha=0.3, linewidth=0.5)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def small_plot(rows: Sequence[Row], width: int | None = None, height: int = 10) -> str:

@@ -7,7 +7,6 @@ can be sent away. page.html is its frame.
 import base64
 import html
 import importlib.util
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
@@ -24,18 +23,7 @@ VIDEOS = {"video.mp4": "video/mp4", "video.gif": "image/gif"}
 REPORT = "report.html"
 MAX_VIDEO = 40 * 2**20  # bytes; a larger one is linked
 _DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
-_FACTS = (
-    "status",
-    "episodes",
-    "env_steps",
-    "updates",
-    "wall_s",
-    "compile_s",
-    "platform",
-    "device",
-    "physics",
-    "version",
-)
+_FACTS = "status episodes env_steps updates wall_s compile_s platform device physics version".split()
 
 
 def available() -> bool:
@@ -45,7 +33,7 @@ def available() -> bool:
 
 def build(folder: Path, rows: Sequence[Row]) -> str:
     """Returns the page of a run folder as text."""
-    summary, config = (_object(folder / name) for name in (runfolder.SUMMARY, runfolder.CONFIG))
+    summary, config = (files.read_object(folder / name) for name in (runfolder.SUMMARY, runfolder.CONFIG))
     evaluated, success = _success_table(rows)
     return Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(folder.resolve().name),
@@ -155,16 +143,6 @@ def _video(folder: Path) -> str:
         tag = image if kind.startswith("image") else f'<video controls loop muted src="{source}"></video>'
         return f"<h2>Video</h2>{tag}"
     return ""
-
-
-def _object(path: Path) -> dict[str, Any]:
-    """Returns the object that a JSON file holds; an empty one when there is none."""
-    try:
-        with files.open_regular(path) as file:
-            found = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _settings(config: dict[str, Any]) -> str:

@@ -197,9 +197,9 @@ def footer(rows: Sequence[Row]) -> str:
     losses = (("critic loss", "train/critic_loss"), ("actor loss", "train/actor_loss"), ("Q", "train/q_mean"))
     first = [f"mean success {number(rows, 'eval/success')}", speeds(rows)]
     second = [f"{name} {number(rows, key, '.3g')}" for name, key in losses if values(rows, key).size]
-    bad = values(rows, "nan_episodes").sum()
+    bad = values(rows, "invalid_episodes").sum()
     if bad:
-        second.append(f"{bad:.0f} episodes left the finite range")
+        second.append(f"{bad:.0f} invalid episodes, which were discarded")
     return "\n".join("   ".join(part for part in line if part) for line in (first, second))
 
 

@@ -4,14 +4,15 @@ Colours are Okabe and Ito's (told apart by colour-blind readers), and line style
 reads in grey. Every function draws from the table's rows alone.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from curious_jax.show.curves import COLOURS, MARKERS, STYLES
+from curious_jax.run import files
+from curious_jax.show import curves as show
+from curious_jax.show.curves import COLOURS, MARKERS
 from experiments.analysis import statistics
 from experiments.analysis.table import SUCCESS, Table, curves
 
@@ -31,8 +32,7 @@ def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.8, 3.6)
     for spare in axes[panels:]:
         spare.set_visible(False)
     for ax in axes[:panels]:
-        ax.grid(alpha=0.3, linewidth=0.5)
-        ax.spines[["top", "right"]].set_visible(False)
+        show.frame(ax)
         ax.set_xlabel("training episodes")
     return made, axes[:panels]
 
@@ -40,9 +40,9 @@ def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.8, 3.6)
 def save(made: Any, path: Path) -> None:
     """Write PATH.png and PATH.pdf, each whole or not at all."""
     for suffix in (".png", ".pdf"):
-        scratch = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
-        made.savefig(scratch, dpi=150, metadata={"CreationDate": None} if suffix == ".pdf" else None)
-        os.replace(scratch, path.with_name(path.name + suffix))
+        with files.atomic_write(path.with_name(path.name + suffix)) as scratch:
+            date = {"CreationDate": None} if suffix == ".pdf" else None
+            made.savefig(scratch, format=suffix[1:], dpi=150, metadata=date)
 
 
 def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem", absolute: bool = False) -> None:
@@ -52,11 +52,8 @@ def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem
         return
     found = found.abs() if absolute else found
     mean, spread = found.mean(axis=1), getattr(found, kind)(axis=1).fillna(0.0)
-    colour, every = COLOURS[look % len(COLOURS)], max(1, len(found) // 10)
-    style = dict(color=colour, linestyle=STYLES[look % len(STYLES)], marker=MARKERS[look % len(MARKERS)])
-    ax.plot(found.index, mean, **style, linewidth=1.6, markersize=4, markevery=(look % every, every), label=label)
-    if found.shape[1] > 1:
-        ax.fill_between(found.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    low, high = (mean - spread, mean + spread) if found.shape[1] > 1 else (None, None)
+    show.draw(ax, show.Line(found.index, mean, low, high), label, look)
 
 
 def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:

@@ -1,11 +1,12 @@
 """Build the tidy table of an experiment, one row per condition, seed and evaluation, from the cells' folders."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from curious_jax.errors import ConfigError
+from curious_jax.run import files
+from curious_jax.run import folder as runfolder
 from experiments.engine.cells import CellState
 from experiments.engine.plan import Planned
 
@@ -15,14 +16,7 @@ except ImportError:  # said by `require`, in one line
     pd: Any = None  # type: ignore[no-redef]
 
 Table = Any  # a pandas.DataFrame
-KEPT = (
-    "eval/",
-    "competence/",
-    "learning_progress/",
-    "p_module/",
-    "invalid_episodes",
-    "nan_episodes",
-)  # of a run's metrics
+KEPT = ("eval/", "competence/", "learning_progress/", "p_module/", "invalid_episodes")  # of a run's metrics
 COUNTERS = ("episodes", "env_steps", "updates")
 STATUS = "status"  # done, diverged, damaged, failed, unfinished or missing: the state of the row's cell
 REASON = "reason"  # why a cell failed; a column only where one did
@@ -68,15 +62,14 @@ def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
 
 def write(table: Table, path: Path) -> None:
     """Write the table as CSV, whole or not at all; compressed when the name ends in .gz."""
-    scratch = path.with_name(f".{os.getpid()}.{path.name}")
     packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None  # the same bytes every time
-    table.to_csv(scratch, index=False, float_format="%.6g", lineterminator="\n", compression=packing)
-    os.replace(scratch, path)
+    with files.atomic_write(path) as scratch:
+        table.to_csv(scratch, index=False, float_format="%.6g", lineterminator="\n", compression=packing)
 
 
 def read(path: Path) -> Table:
     """Read a table that `write` wrote."""
-    return pd.read_csv(path)
+    return pd.read_csv(path).rename(columns=runfolder.RENAMED)
 
 
 def select(table: Table, **labels: Any) -> Table:

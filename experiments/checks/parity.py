@@ -8,6 +8,7 @@ pick-and-place must bring its cube to the goal in as many worlds as on C, but fo
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ import numpy as np
 
 import envs
 from curious_jax.cli import program
+from curious_jax.cli.parser import OneLineParser
 from envs.fetch import scripted
-from experiments.engine.options import OneLineParser
 
 STEPS, TOLERANCE = 5, 1e-3  # control steps in the air; m
 SCRIPT_STEPS, SOLVED, SHORTFALL = 50, 0.05, 0.1  # control steps of an episode; m; share of worlds
@@ -75,21 +76,15 @@ def compare(physics: str, against: str, worlds: int) -> dict[str, Any]:
     }
 
 
-def main(argv: list[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
-    return program.run(lambda: _main(argv))
-
-
-def _main(argv: list[str] | None) -> int:
     parser = OneLineParser(prog="python -m experiments.checks.parity", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--physics", default="warp", choices=("c", "jax", "warp"), help="backend to check [default: warp]"
-    )
-    parser.add_argument(
-        "--against", default="c", choices=("c", "jax", "warp"), help="backend to compare with [default: c]"
-    )
-    parser.add_argument("--worlds", type=int, default=64, help="worlds stepped side by side [default: 64]")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON here")
+    add, backends = parser.add_argument, ("c", "jax", "warp")
+    add("--physics", default="warp", choices=backends, help="backend to check [default: warp]")
+    add("--against", default="c", choices=backends, help="backend to compare with [default: c]")
+    add("--worlds", type=int, default=64, help="worlds stepped side by side [default: 64]")
+    add("--out", type=Path, help="write the figures as JSON here")
     given = parser.parse_args(argv)
     result = compare(given.physics, given.against, given.worlds)
     if given.out:

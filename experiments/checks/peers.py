@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax.cli import program
-from curious_jax.errors import ConfigError
+from curious_jax.cli.parser import OneLineParser
+from curious_jax.errors import ConfigError, option_name
 from experiments.engine import cells
-from experiments.engine.options import OneLineParser
 
 NEEDS = ("stable_baselines3", "gymnasium_robotics")
 PROGRESS_S = 10.0  # between two lines of progress
@@ -151,11 +151,6 @@ def _success(model: Any, env: Any, episodes: int) -> float:
     return solved / episodes
 
 
-def median(rows: Sequence[dict[str, Any]], key: str) -> float:
-    """Take the median of a figure over seeds."""
-    return statistics.median(row[key] for row in rows)
-
-
 def seconds_to_target(rows: Sequence[dict[str, Any]]) -> float | None:
     """Median training seconds over seeds. Seeds that missed the target rank last; None if the median seed did."""
     found = statistics.median(row["train_s"] if row["status"] == "target_reached" else math.inf for row in rows)
@@ -164,7 +159,7 @@ def seconds_to_target(rows: Sequence[dict[str, Any]]) -> float | None:
 
 def compare(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Medians over seeds, and how many times faster ours is."""
-    speed = median(own, "env_steps_per_s"), median(other, "env_steps_per_s")
+    speed = [statistics.median(row["env_steps_per_s"] for row in rows) for rows in (own, other)]
     seconds = seconds_to_target(own), seconds_to_target(other)
     missed = (sum(row["status"] != "target_reached" for row in rows) for rows in (own, other))
     return {
@@ -174,49 +169,39 @@ def compare(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> d
             "theirs": seconds[1],
             "times_fewer": seconds[1] / seconds[0] if seconds[0] and seconds[1] else None,
         },
-        "compile_s": {"ours": median(own, "compile_s")},
+        "compile_s": {"ours": statistics.median(row["compile_s"] for row in own)},
         "seeds_that_missed_the_target": dict(zip(("ours", "theirs"), missed, strict=True)),
     }
 
 
-def main(argv: list[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
-    return program.run(lambda: _main(argv))
-
-
-def _main(argv: list[str] | None) -> int:
     parser = OneLineParser(prog="python -m experiments.checks.peers", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of both [default: 0 1 2]")
-    parser.add_argument("--target", type=float, default=0.95, help="success rate at which both stop [default: 0.95]")
-    parser.add_argument(
-        "--steps", type=int, default=40_000, help="environment steps of theirs at most [default: 40000]"
-    )
-    parser.add_argument(
-        "--interval", type=int, default=1000, help="environment steps of theirs between evaluations [default: 1000]"
-    )
-    parser.add_argument(
-        "--evaluation-episodes", type=int, default=50, help="episodes of their evaluations [default: 50]"
-    )
-    parser.add_argument("--out", type=Path, help="write everything as JSON here")
-    parser.add_argument("--theirs", type=int, metavar="SEED", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "options", nargs="*", default=[], metavar="-- OPTION", help="options of curious_jax.train, for ours"
-    )
+    add = parser.add_argument
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of both [default: 0 1 2]")
+    add("--target", type=float, default=0.95, help="success rate at which both stop [default: 0.95]")
+    add("--steps", type=int, default=40_000, help="environment steps of theirs at most [default: 40000]")
+    add("--interval", type=int, default=1000, help="environment steps of theirs between evaluations [default: 1000]")
+    add("--evaluation-episodes", type=int, default=50, help="episodes of their evaluations [default: 50]")
+    add("--out", type=Path, help="write everything as JSON here")
+    add("--theirs", type=int, metavar="SEED", help=argparse.SUPPRESS)
+    add("options", nargs="*", default=[], metavar="-- OPTION", help="options of curious_jax.train, for ours")
     given = parser.parse_args(argv)
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         raise ConfigError(f'{missing[0]}: is not installed; pip install "curious_jax[peers,official]"')
     if given.theirs is not None:
-        sizes = given.steps, given.interval, given.evaluation_episodes
-        print(json.dumps(theirs(given.theirs, given.target, *sizes)))
+        found = theirs(given.theirs, given.target, given.steps, given.interval, given.evaluation_episodes)
+        print(json.dumps(found))
         return program.DONE
+    sizes = ("target", "steps", "interval", "evaluation_episodes")
     own, other = [], []
     with tempfile.TemporaryDirectory() as folder:
         for number, seed in enumerate(given.seeds, 1):
             say(f"seed {seed}, {number} of {len(given.seeds)}")
             own.append(ours(seed, given.target, given.options, Path(folder)))
             command = [sys.executable, "-m", "experiments.checks.peers", "--theirs", str(seed)]
-            for name in ("target", "steps", "interval", "evaluation_episodes"):
-                command += ["--" + name.replace("_", "-"), str(getattr(given, name))]
+            command += [text for name in sizes for text in (option_name(name), str(getattr(given, name)))]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
             if done.returncode:
                 raise ConfigError(f"theirs, seed {seed}: the training ended with exit status {done.returncode}")

@@ -20,7 +20,6 @@ from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.learner.state import no_metrics, setup
 from experiments import probe
-from experiments.engine.options import OneLineParser
 
 TURNS, SECONDS = 7, 1.0  # turns of each program, and how long each takes at least
 SEEDS = 10
@@ -70,13 +69,10 @@ def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
     return lambda: turn(cycles) / cycles, lambda: getattr(getattr(env, "traces", None), "step", 0)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Measure and print; returns the exit status."""
-    return program.run(lambda: _main(argv))
-
-
-def _main(argv: Sequence[str] | None) -> int:
-    parser = OneLineParser(
+    parser = options.OneLineParser(
         prog="python -m experiments.checks.seed_cost",
         usage="python -m experiments.checks.seed_cost [any option of python -m curious_jax.train]",
         description=(__doc__ or "").split("\n")[0],

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax.cli import program
+from curious_jax.cli.parser import OneLineParser
 from curious_jax.errors import ConfigError
-from experiments.engine.options import OneLineParser
 
 SLOWER, GROWN = 1.10, 1.01
 
@@ -97,35 +97,16 @@ def judge(
     return result | {"steady": last / first <= SLOWER and (grown is None or grown <= GROWN)}
 
 
-def main(argv: list[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
-    return program.run(lambda: _main(argv))
-
-
-def _main(argv: list[str] | None) -> int:
     parser = OneLineParser(prog="python -m experiments.checks.steadiness", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
-    parser.add_argument(
-        "--early",
-        type=int,
-        default=10_000,
-        metavar="EPISODES",
-        help="episodes where the run is measured first [default: 10000]",
-    )
-    parser.add_argument(
-        "--late",
-        type=int,
-        default=100_000,
-        metavar="EPISODES",
-        help="episodes at which it is measured again [default: 100000]",
-    )
-    parser.add_argument(
-        "options",
-        nargs="*",
-        default=[],
-        metavar="-- OPTION",
-        help="options of curious_jax.train; a run of them is trained first, into RUN",
-    )
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN", help="the folder of a run")
+    add("--early", type=int, default=10_000, metavar="N", help="episodes where it is measured first [default: 10000]")
+    add("--late", type=int, default=100_000, metavar="N", help="episodes where it is measured again [default: 100000]")
+    what = "options of curious_jax.train; a run of them is trained first, into RUN"
+    add("options", nargs="*", default=[], metavar="-- OPTION", help=what)
     given = parser.parse_args(argv)
     if given.options and (status := train(given.run, given.options)):
         return status
@@ -136,9 +117,8 @@ def _main(argv: list[str] | None) -> int:
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}; give the folder of a run") from None
     except KeyError as error:
-        raise ConfigError(
-            f"{given.run}: config.json or metrics.jsonl lacks {error}; give the folder of a run"
-        ) from None
+        lacks = f"{given.run}: config.json or metrics.jsonl lacks {error}; give the folder of a run"
+        raise ConfigError(lacks) from None
     except (ValueError, IndexError, TypeError) as error:
         raise ConfigError(f"{given.run}: {error}") from None
     print(json.dumps(result, indent=2))

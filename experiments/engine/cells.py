@@ -9,7 +9,6 @@ import contextlib
 import enum
 import fcntl
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax import config as configs
+from curious_jax.cli.parser import show
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
+from curious_jax.run import files
 from curious_jax.run import folder as runfolder
-from experiments.engine.grid import CELLS, Cell, Condition, show
+from experiments.engine.grid import CELLS, Cell, Condition
 
 Row = dict[str, Any]
 CONDITION = "condition.json"
@@ -58,7 +59,7 @@ def inspect(cell: Cell, out: Path) -> Inspection:
       ConfigError: when its folder holds the run of another condition.
     """
     folder = cell.folder(out)
-    note, config = read_json(note_path(folder)), read_config(folder)
+    note, config = files.read_object(note_path(folder)), read_config(folder)
     if config:
         check_config(cell, config, folder)
     rows, problem = read_rows(folder / runfolder.METRICS)
@@ -82,7 +83,7 @@ def _state(folder: Path, note: dict[str, Any], readable: bool, complete: bool) -
     """
     if (noted := note.get("state")) in (CellState.DONE.value, CellState.DIVERGED.value):
         return CellState(noted)
-    status = read_json(folder / runfolder.SUMMARY).get("status")
+    status = files.read_object(folder / runfolder.SUMMARY).get("status")
     if isinstance(status, str) and status in RUN_STATUS:
         return RUN_STATUS[status]
     if checkpoints(folder):
@@ -94,19 +95,10 @@ def _state(folder: Path, note: dict[str, Any], readable: bool, complete: bool) -
     return CellState.STARTED if untouched else CellState.MISSING
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; an empty one when there is no such file, or it holds something else."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def read_config(folder: Path) -> TrainConfig | None:
     """The config of a run; None when it cannot be read."""
     try:
-        return configs.from_dict(read_json(folder / runfolder.CONFIG) or {"modules": None})
+        return configs.from_dict(files.read_object(folder / runfolder.CONFIG) or {"modules": None})
     except (ConfigError, TypeError, AttributeError):
         return None
 
@@ -126,12 +118,8 @@ def parse_rows(data: bytes) -> tuple[list[Row], str]:
     """As read_rows, for what a metrics.jsonl holds."""
     rows: list[Row] = []
     for number, line in enumerate(data.splitlines(), 1):
-        try:
-            row = json.loads(line.decode())
-            good = all(isinstance(row[key], (int, float)) for key in NUMBERS)
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
-            good = False
-        if not good:
+        row = runfolder.parse_row(line)
+        if row is None or not all(isinstance(row.get(key), (int, float)) for key in NUMBERS):
             return rows, f"line {number} of {runfolder.METRICS} cannot be read"
         rows.append(row)
     return rows, ""
@@ -189,7 +177,7 @@ def damage(folder: Path) -> str:
     """
     problem = ""
     for path in checkpoints(folder):
-        manifest = read_json(path / MANIFEST)
+        manifest = files.read_object(path / MANIFEST)
         problem = changed(path, manifest) if manifest else f"{MANIFEST} cannot be read"
         if not problem or path.name.startswith("state-"):
             return ""
@@ -265,7 +253,7 @@ def check_condition(out: Path, condition: Condition) -> None:
     path = out / CELLS / condition.name / CONDITION
     if not path.exists():
         return
-    noted, asked = read_json(path).get("settings"), runfolder.plain(condition.settings)
+    noted, asked = files.read_object(path).get("settings"), runfolder.plain(condition.settings)
     if not isinstance(noted, dict):
         raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
     for name in sorted({*noted, *asked}):

@@ -15,12 +15,12 @@ from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
+from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 from experiments.analysis import table
 from experiments.engine import cells, grid, plan, runner
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell, Condition
-from experiments.engine.options import OneLineParser, whole
 from experiments.engine.plan import Planned
 from experiments.engine.runner import CellResult, Effort
 from experiments.engine.watch import Watch
@@ -64,10 +64,10 @@ class Request:
     report_only: bool
 
 
-def parser(experiment: Experiment) -> OneLineParser:
+def parser(experiment: Experiment) -> options.OneLineParser:
     """The options that all experiments have, and this one's."""
     command = f"python -m experiments.{experiment.name}"
-    result = OneLineParser(
+    result = options.OneLineParser(
         prog=command,
         usage=f"{command} [OPTION VALUE ...] [any option of python -m curious_jax.train]",
         description=f"{experiment.heading}\n\n{experiment.help}".strip(),
@@ -164,6 +164,18 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
     return {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
 
 
+def whole(name: str, text: str, least: int) -> int:
+    """Read an option's whole number.
+
+    Raises:
+      ConfigError: when it is none, or less than `least`.
+    """
+    value = options.convert(name, text, int)
+    if value < least:
+        raise ConfigError(f"{name} {text}: must be a whole number of {least} or more")
+    return value
+
+
 def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
     """Reads what is asked of Ray; None when Ray is not asked for."""
     if own.engine not in ENGINES:
@@ -256,7 +268,5 @@ def write_results(experiment: Experiment, request: Request, planned: Sequence[Pl
     table.write(rows, out / TABLE)
     experiment.draw(rows, conditions, out / experiment.name)
     text = summary.document(experiment.heading, command, rows, conditions, experiment.findings(rows, conditions))
-    scratch = out / f".{SUMMARY}.{os.getpid()}"
-    scratch.write_text(text)
-    os.replace(scratch, out / SUMMARY)
+    files.write(out / SUMMARY, text.encode())
     print(f"table: {out / TABLE}\nfigure: {out / experiment.name}.png\nsummary: {out / SUMMARY}", flush=True)

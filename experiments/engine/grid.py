@@ -157,8 +157,3 @@ def _check_modules(config: TrainConfig) -> None:
     except ValueError as error:
         raise ConfigError(environment.name_option(error)) from None
     perturbation.check(config.perturbation, env)
-
-
-def show(value: Any) -> str:
-    """A setting's value as a message shows it."""
-    return options.show(tuple(value)) if isinstance(value, (list, tuple)) else options.show(value)

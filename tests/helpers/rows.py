@@ -14,5 +14,5 @@ def row(episodes, reach=0.5, seed=None, **changes):
     }.items():
         result |= {f"{key}/{name}": v for name, v in zip(("reach", "push", "distractor1"), values)}
     result |= {"train/critic_loss": 0.01, "train/actor_loss": 1.0, "train/q_mean": -2.0}
-    result |= {"perf/env_steps_per_s": 2000.0, "perf/updates_per_s": 150.0, "nan_episodes": 0}
+    result |= {"perf/env_steps_per_s": 2000.0, "perf/updates_per_s": 150.0, "invalid_episodes": 0}
     return result | changes

@@ -81,7 +81,7 @@ def test_a_nan_in_one_of_sixteen_worlds(world):
 
     assert progress.status == "completed"
     assert (progress.updates, progress.env_steps) == (20, ENVS * STEPS)
-    assert progress.rows[-1]["nan_episodes"] == 1
+    assert progress.rows[-1]["invalid_episodes"] == 1
     numbers = [x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.inexact)]
     assert all(np.isfinite(x).all() for x in numbers)
     assert int(state.replay.size) == int(state.curriculum.count.sum()) == ENVS * cycles - 1

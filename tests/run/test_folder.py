@@ -106,6 +106,14 @@ def test_rows_are_on_disk_at_once_and_a_cut_line_is_left_out(tmp_path):
     assert len(runfolder.read_rows(tmp_path)) == 2
 
 
+def test_a_key_of_an_earlier_version_is_read_under_its_new_name(tmp_path):
+    old, new = {"episodes": 8, "nan_episodes": 3}, {"episodes": 8, "invalid_episodes": 3}
+    folder = runfolder.claim(CONFIG, out=str(tmp_path))
+    folder.write_rows([old])
+    assert folder.rows(8, folder.mark())[0] == runfolder.read_rows(tmp_path) == [new]
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == old  # the file stays as it was
+
+
 def test_going_on_drops_what_is_beyond_and_keeps_the_rest(tmp_path):
     folder = runfolder.claim(CONFIG, out=str(tmp_path))
     folder.write_rows([{"episodes": e, "seed": s} for e in (8, 16) for s in (0, 1)])

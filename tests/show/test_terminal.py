@@ -92,12 +92,12 @@ def test_live_picture_on_a_terminal():
     shown.open()
     shown.cycle(10, 1.0)
     shown.cycle(50, 2.0)
-    shown.evaluation([row(50, 0.5, nan_episodes=3)])
+    shown.evaluation([row(50, 0.5, invalid_episodes=3)])
     shown.close()
     text = console.file.getvalue()
     for part in ("a run", "50/100 episodes", "ETA", "competence", "-0.25", "distractor1", "mean success 0.25"):
         assert part in text
-    assert "3 episodes left the finite range" in text
+    assert "3 invalid episodes, which were discarded" in text
 
 
 def test_the_bar_moves_before_the_first_evaluation():

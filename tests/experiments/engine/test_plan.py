@@ -67,6 +67,14 @@ def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path)
     assert table.read(tmp_path / table.PACKED).equals(table.read(tmp_path / "table.csv"))
 
 
+def test_rows_and_tables_of_an_earlier_version_keep_their_invalid_episodes(tmp_path):
+    line = b'{"episodes": 10, "env_steps": 10, "updates": 1, "wall_s": 1.0, "nan_episodes": 2}'
+    ((row,), problem) = cells.parse_rows(line)
+    assert row["invalid_episodes"] == 2 and not problem
+    (tmp_path / "table.csv").write_text("episodes,nan_episodes\n10,2\n")
+    assert records(table.read(tmp_path / "table.csv")) == [{"episodes": 10, "invalid_episodes": 2}]
+
+
 def test_a_group_larger_than_what_is_asked_for_gives_those_seeds_alone(tmp_path):
     make_cell(CELL, tmp_path)
     rows = records(table.build(plan.plan([CELL.condition], [1], 1, tmp_path), [1]))

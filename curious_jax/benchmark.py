@@ -41,12 +41,10 @@ def parser() -> options.Parser:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    return program.run(lambda: _benchmark(options.read(parser(), argv)))
-
-
-def _benchmark(arguments: options.Arguments) -> int:
+    arguments = options.read(parser(), argv)
     given = arguments.rest
     seconds = options.convert("--seconds", given["seconds"], float)
     if not 0.0 < seconds <= 600.0:

@@ -44,12 +44,10 @@ def parser() -> options.Parser:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    return program.run(lambda: _evaluate(parser().read(argv)))
-
-
-def _evaluate(given: dict[str, Any]) -> int:
+    given = parser().read(argv)
     episodes = options.number(given, "episodes", 1, MAX_EPISODES)
     seed = options.number(given, "seed", 0, 2**31 - 1)
     modules = options.convert("--modules", given["modules"], tuple[str, ...]) if given["modules"] is not None else None
@@ -57,21 +55,13 @@ def _evaluate(given: dict[str, Any]) -> int:
         raise ConfigError("--modules: --env says which module is evaluated; leave one of the two out")
     export, index = trained.find(given)
     if given["env"] is not None:
-        _check_official(given["env"])
+        environment.check_envs_package()
+        from envs import official
+
+        official.check(given["env"])
     result = measure(export, episodes, seed, index, given["physics"], given["env"], modules)
     print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else table(result))
     return program.DONE
-
-
-def _check_official(name: str) -> None:
-    """Refuses what is no official judge, or cannot be one here."""
-    environment.check_envs_package()
-    from envs import official
-
-    try:
-        official.check(name)
-    except ValueError as error:
-        raise ConfigError(environment.name_option(error)) from None
 
 
 def measure(

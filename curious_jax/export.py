@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
@@ -28,12 +27,10 @@ def parser() -> options.Parser:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    return program.run(lambda: _export(parser().read(argv)))
-
-
-def _export(given: dict[str, Any]) -> int:
+    given = parser().read(argv)
     folder = Path(given["folder"])
     if os.path.lexists(folder):
         raise ConfigError(f"{folder}: is there already; name a new folder")

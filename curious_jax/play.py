@@ -50,12 +50,10 @@ def parser() -> options.Parser:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    return program.run(lambda: _play(parser().read(argv)))
-
-
-def _play(given: dict[str, Any]) -> int:
+    given = parser().read(argv)
     rounds, seed = options.number(given, "rounds", 1, MAX_ROUNDS), options.number(given, "seed", 0, 2**31 - 1)
     tiles = None if given["episodes"] is None else options.number(given, "episodes", 1, MAX_TILES)
     if given["viewer"] and given["video"] is not None:
@@ -133,17 +131,14 @@ def _show(env: "Env", recording: Any, looks: str) -> None:
     from curious_jax.show import video
     from envs.pictures import protocol, viewer
 
-    try:
-        with viewer.Window(env.layout.num_cubes, looks) as window:
-            moments = itertools.product(range(len(recording.module)), range(recording.length))
-            for episode, time in itertools.cycle(moments):
-                if not window.is_open():
-                    return
-                marks = [protocol.Goal(*mark) for mark in video.goals(env.modules, recording, time, episode)]
-                last = time == recording.length - 1
-                window.show(recording.state(time, episode), marks, PAUSE if last else window.period)
-    except ValueError as error:
-        raise ConfigError(environment.name_option(error)) from None
+    with viewer.Window(env.layout.num_cubes, looks) as window:
+        moments = itertools.product(range(len(recording.module)), range(recording.length))
+        for episode, time in itertools.cycle(moments):
+            if not window.is_open():
+                return
+            marks = [protocol.Goal(*mark) for mark in video.goals(env.modules, recording, time, episode)]
+            last = time == recording.length - 1
+            window.show(recording.state(time, episode), marks, PAUSE if last else window.period)
 
 
 def _write(path: Any, env: "Env", recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:

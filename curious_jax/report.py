@@ -35,12 +35,10 @@ def parser() -> options.Parser:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    return program.run(lambda: _report(parser().read(argv)))
-
-
-def _report(given: dict[str, Any]) -> int:
+    given = parser().read(argv)
     run = Path(given["run"])
     rows = read(run)
     picture = curves.png(rows, run.resolve().name)

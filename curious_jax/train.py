@@ -53,12 +53,10 @@ def parser() -> options.Parser:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    return program.run(lambda: _train(options.read(parser(), argv)))
-
-
-def _train(arguments: options.Arguments) -> int:
+    arguments = options.read(parser(), argv)
     out, resumed = arguments.rest.get("out"), arguments.rest.get("resume")
     wandb = arguments.rest.get("wandb")
     if resumed is None:

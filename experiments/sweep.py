@@ -6,6 +6,7 @@ python -m experiments.sweep --algorithm curious,muvfa --engine ray --gpus 1 --ou
 """
 
 import argparse
+import collections
 import itertools
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,8 @@ def read(rest: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"--{name.replace('_', '-')}: use {instead} here")
     fields = {name: value for name, value in given.items() if name not in ("config", "out", "resume")}
     choices = [[{name: one} for one in _values(name, value)] for name, value in fields.items()]
-    variants = [options.settings(_joined(given, chosen)) for chosen in itertools.product(*choices)]
+    held = {"config": given.get("config")}  # each variant as train's parser would have read it
+    variants = [options.settings(held | dict(collections.ChainMap(*chosen))) for chosen in itertools.product(*choices)]
     common = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
     return {**common, AXES: [{k: v for k, v in one.items() if k not in common} for one in variants]}
 
@@ -52,11 +54,6 @@ def _values(name: str, value: Any) -> list[Any]:
     if not all(parts):
         raise ConfigError(f"--{name.replace('_', '-')} '{value}': must be values separated by commas")
     return parts
-
-
-def _joined(given: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One variant as train's parser would have read it."""
-    return {"config": given.get("config")} | {name: value for choice in chosen for name, value in choice.items()}
 
 
 def conditions(own: argparse.Namespace, settings: dict[str, Any]) -> list[Condition]:

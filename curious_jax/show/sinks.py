@@ -25,15 +25,13 @@ COUNTERS = ("seed", "episodes", "wall_s")  # not curves of their own in TensorBo
 
 
 class Sink(Protocol):
-    """Takes each evaluation's rows (one per seed)."""
+    """Takes each evaluation's rows (one per seed). `makers` lists those that a run has besides its own files."""
 
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Takes one evaluation."""
-        ...
 
     def close(self) -> None:
         """Writes what is still held back."""
-        ...
 
 
 class JsonLines:
@@ -43,11 +41,9 @@ class JsonLines:
         self._folder = folder
 
     def evaluation(self, rows: Sequence[Row]) -> None:
-        """Appends the rows."""
         self._folder.write_rows(list(rows))
 
     def close(self) -> None:
-        """Closes the file."""
         self._folder.close()
 
 
@@ -87,11 +83,9 @@ class Optional:
         self._sink: Sink | None = sink
 
     def evaluation(self, rows: Sequence[Row]) -> None:
-        """Takes one evaluation, unless it failed before."""
         self._try(lambda sink: sink.evaluation(rows))
 
     def close(self) -> None:
-        """Closes it, unless it failed before."""
         self._try(lambda sink: sink.close())
 
     def _try(self, action: Callable[[Sink], None]) -> None:
@@ -167,15 +161,7 @@ class TensorBoard:
         self._file.flush()
 
     def close(self) -> None:
-        """Ends the event file."""
         self._file.close()
-
-
-def tensorboard(folder: Path, after: int | None = None) -> TensorBoard | None:
-    """Returns a TensorBoard sink below a run's folder, or None when tensorboardX is not installed."""
-    if importlib.util.find_spec("tensorboardX") is None:
-        return None
-    return TensorBoard(folder / TENSORBOARD, after)
 
 
 class WandB:
@@ -207,7 +193,6 @@ class WandB:
         self._run.log({"episodes": found[0][0], **together})
 
     def close(self) -> None:
-        """Hands over what is left."""
         self._run.finish()
 
 
@@ -227,27 +212,31 @@ def check_wandb(project: str | None) -> None:
         raise ConfigError(f"--wandb {project}: a project's name has up to 128 characters, and none of / \\ # ? % :")
 
 
+def makers(folder: Path, config: TrainConfig, after: int | None, project: str | None) -> dict[str, Callable[[], Sink]]:
+    """Names the optional sinks that this machine has, each with what makes it; a sink of your own is one more entry.
+
+    Args:
+      after: see `TensorBoard`.
+      project: a Weights & Biases project, or None for none.
+    """
+    found: dict[str, Callable[[], Sink]] = {}
+    if importlib.util.find_spec("tensorboardX") is not None:
+        found[TENSORBOARD] = lambda: TensorBoard(folder / TENSORBOARD, after)
+    if page.available():
+        found[page.REPORT] = lambda: Report(folder)
+    if project is not None:
+        found[WANDB] = lambda: WandB(folder, config, project)
+    return found
+
+
 def optional(
     folder: Path, config: TrainConfig, note: Callable[[str], None], after: int | None = None, project: str | None = None
 ) -> list[Sink]:
-    """Makes the sinks that a run can do without, of those that are installed.
-
-    Args:
-      note: shows a line to the user.
-      after: see `tensorboard`.
-      project: a Weights & Biases project, or None for none.
-    """
-    found: list[tuple[str, Callable[[], Sink | None]]] = [("tensorboard", lambda: tensorboard(folder, after))]
-    if page.available():
-        found.append((page.REPORT, lambda: Report(folder)))
-    if project is not None:
-        found.append(("wandb", lambda: WandB(folder, config, project)))
+    """Makes the sinks that a run can do without; `note` shows the user a line about one that cannot begin."""
     sinks: list[Sink] = []
-    for name, make in found:
+    for name, make in makers(folder, config, after, project).items():
         try:
-            sink = make()
+            sinks.append(Optional(name, make(), note))
         except Exception as error:
             note(f"{name}: {said(error)}; the run continues without it")
-        else:
-            sinks += [Optional(name, sink, note)] if sink else []
     return sinks

@@ -8,6 +8,7 @@ Remove this file, and the call of `apply` in official.py, when a gymnasium-robot
 can be made without it, and pyproject.toml asks for that version: tests/test_official.py fails when it is time.
 """
 
+import functools
 from typing import Any
 
 import mujoco
@@ -25,37 +26,21 @@ def apply() -> None:
     """Puts the four functions into gymnasium_robotics' mujoco_utils; once or often is the same."""
     from gymnasium_robotics.utils import mujoco_utils
 
-    for function in (set_joint_qpos, set_joint_qvel, get_joint_qpos, get_joint_qvel):
-        setattr(mujoco_utils, function.__name__, function)
+    for array in ("qpos", "qvel"):
+        setattr(mujoco_utils, f"set_joint_{array}", functools.partial(_set, array))
+        setattr(mujoco_utils, f"get_joint_{array}", functools.partial(_get, array))
 
 
-def _qpos(model: mujoco.MjModel, name: str) -> slice:
+def _part(array: str, model: mujoco.MjModel, name: str) -> slice:
+    """Returns a joint's part of qpos or qvel."""
     joint = model.joint(name)
-    start = int(joint.qposadr[0])
-    return slice(start, start + _SIZES[int(joint.type[0])][0])
+    start = int((joint.qposadr if array == "qpos" else joint.dofadr)[0])
+    return slice(start, start + _SIZES[int(joint.type[0])][array == "qvel"])
 
 
-def _qvel(model: mujoco.MjModel, name: str) -> slice:
-    joint = model.joint(name)
-    start = int(joint.dofadr[0])
-    return slice(start, start + _SIZES[int(joint.type[0])][1])
+def _set(array: str, model: mujoco.MjModel, data: mujoco.MjData, name: str, value: Any) -> None:
+    getattr(data, array)[_part(array, model, name)] = value
 
 
-def set_joint_qpos(model: mujoco.MjModel, data: mujoco.MjData, name: str, value: Any) -> None:
-    """Sets a joint's part of qpos."""
-    data.qpos[_qpos(model, name)] = value
-
-
-def set_joint_qvel(model: mujoco.MjModel, data: mujoco.MjData, name: str, value: Any) -> None:
-    """Sets a joint's part of qvel."""
-    data.qvel[_qvel(model, name)] = value
-
-
-def get_joint_qpos(model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
-    """A joint's part of qpos."""
-    return data.qpos[_qpos(model, name)].copy()
-
-
-def get_joint_qvel(model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
-    """A joint's part of qvel."""
-    return data.qvel[_qvel(model, name)].copy()
+def _get(array: str, model: mujoco.MjModel, data: mujoco.MjData, name: str) -> np.ndarray:
+    return getattr(data, array)[_part(array, model, name)].copy()

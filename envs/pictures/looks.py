@@ -19,6 +19,7 @@ _HIDDEN_GROUP = 4  # MuJoCo draws groups 0 to 2
 _PREFIX = "robot0:"  # of every name in the official model
 _WOOD, _METAL = (0.80, 0.67, 0.50, 1.0), (0.30, 0.31, 0.34, 1.0)
 _WHITE = (0.93, 0.93, 0.94, 1.0)
+_UNTOUCHED = dict(contype=0, conaffinity=0)  # what is seen only
 _SLAB, _LEG = 0.015, 0.025  # m, half the table top's thickness, half a leg's
 
 
@@ -69,15 +70,9 @@ def build_model(num_cubes: int, looks: str = "auto") -> mujoco.MjModel:
 
 def _light(spec: mujoco.MjSpec) -> None:
     """A bright room: soft light from all sides, and one lamp that casts shadows."""
-    spec.add_texture(
-        name="sky",
-        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
-        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
-        rgb1=[0.75, 0.82, 0.90],
-        rgb2=[0.97, 0.97, 0.97],
-        width=256,
-        height=256,
-    )
+    kind, fill = mujoco.mjtTexture.mjTEXTURE_SKYBOX, mujoco.mjtBuiltin.mjBUILTIN_GRADIENT
+    colours = dict(rgb1=[0.75, 0.82, 0.90], rgb2=[0.97, 0.97, 0.97])
+    spec.add_texture(name="sky", type=kind, builtin=fill, width=256, height=256, **colours)
     head = spec.visual.headlight
     head.ambient, head.diffuse, head.specular = [0.36] * 3, [0.30] * 3, [0.05] * 3
     spec.visual.quality.shadowsize, spec.visual.quality.offsamples = 2048, 4
@@ -97,9 +92,7 @@ def _furniture(spec: mujoco.MjSpec) -> None:
     (x, y), (half_x, half_y) = c.TABLE_CENTRE, c.TABLE_HALF_SIZE
 
     def part(name: str, pos: list[float], size: list[float], material: str) -> None:
-        spec.worldbody.add_geom(
-            name=name, type=_GEOM.mjGEOM_BOX, pos=pos, size=size, material=material, contype=0, conaffinity=0
-        )
+        spec.worldbody.add_geom(name=name, type=_GEOM.mjGEOM_BOX, pos=pos, size=size, material=material, **_UNTOUCHED)
 
     part("table_top", [x, y, c.TABLE_TOP - _SLAB], [half_x, half_y, _SLAB], "wood")
     height = (c.TABLE_TOP - 2 * _SLAB) / 2
@@ -109,15 +102,9 @@ def _furniture(spec: mujoco.MjSpec) -> None:
 
 
 def _materials(spec: mujoco.MjSpec) -> None:
-    spec.add_texture(
-        name="tiles",
-        type=mujoco.mjtTexture.mjTEXTURE_2D,
-        builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
-        rgb1=[0.86, 0.87, 0.88],
-        rgb2=[0.81, 0.82, 0.84],
-        width=512,
-        height=512,
-    )
+    kind, fill = mujoco.mjtTexture.mjTEXTURE_2D, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
+    colours = dict(rgb1=[0.86, 0.87, 0.88], rgb2=[0.81, 0.82, 0.84])
+    spec.add_texture(name="tiles", type=kind, builtin=fill, width=512, height=512, **colours)
     floor = spec.add_material(name="tiles", texrepeat=[4, 4], texuniform=True, specular=0.0, shininess=0.0)
     floor.textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = "tiles"
     spec.add_material(name="wood", rgba=_WOOD, specular=0.1, shininess=0.2)
@@ -147,19 +134,9 @@ def _wear_meshes(spec: mujoco.MjSpec, folder: Path) -> None:
             if geom.meshname:
                 mesh = geom.meshname.removeprefix(_PREFIX)
                 spec.add_mesh(name=mesh, file=str(folder / "stls" / "fetch" / files[geom.meshname]))
-                _host(spec, body).add_geom(
-                    name=f"{mesh}_mesh",
-                    type=_GEOM.mjGEOM_MESH,
-                    meshname=mesh,
-                    pos=geom.pos,
-                    quat=geom.quat,
-                    material="shell",
-                    rgba=geom.rgba,
-                    contype=0,
-                    conaffinity=0,
-                    group=2,
-                    mass=0,
-                )
+                shape = dict(type=_GEOM.mjGEOM_MESH, meshname=mesh, pos=geom.pos, quat=geom.quat, group=2, mass=0)
+                look = dict(name=f"{mesh}_mesh", material="shell", rgba=geom.rgba)
+                _host(spec, body).add_geom(**shape, **look, **_UNTOUCHED)
 
 
 def _host(spec: mujoco.MjSpec, body: mujoco.MjsBody) -> mujoco.MjsBody:

@@ -31,7 +31,7 @@ def events(folder):
 def tensorboard_scalars(tmp_path, rows, after=None):
     """Returns {(tag, step): value} of what a sink writes of the rows, and its events."""
     pytest.importorskip("tensorboardX")
-    sink = sinks.tensorboard(tmp_path, after)
+    sink = sinks.TensorBoard(tmp_path / "tensorboard", after)
     sink.evaluation(rows)
     sink.close()
     found = events(tmp_path / sinks.TENSORBOARD)
@@ -59,19 +59,13 @@ def test_tensorboard_hides_what_a_resumed_run_does_again(tmp_path):
 def test_a_full_disk_ends_tensorboard_in_the_caller_and_without_a_wait(tmp_path):
     pytest.importorskip("tensorboardX")
     (tmp_path / sinks.TENSORBOARD).mkdir()
-    sink = sinks.tensorboard(tmp_path)
+    sink = sinks.TensorBoard(tmp_path / "tensorboard")
     sink._file._py_recordio_writer._writer = open("/dev/full", "wb", buffering=0)
     threads = threading.active_count()
     for _ in range(20):
         with pytest.raises(OSError, match="No space left"):
             sink.evaluation([row(10)])
     assert threading.active_count() == threads
-
-
-def test_nothing_breaks_without_tensorboard(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    assert sinks.tensorboard(tmp_path) is None
-    assert not list(tmp_path.iterdir())
 
 
 def test_curves_are_drawn_at_first_then_rarely_and_at_the_end(monkeypatch, tmp_path):
@@ -138,11 +132,10 @@ def test_an_optional_sink_that_fails_says_so_once_and_is_left_alone():
 
 
 def test_a_sink_that_cannot_begin_does_not_end_the_run(monkeypatch, tmp_path):
-    def broken(*args):
+    def broken():
         raise OSError("no room")
 
-    monkeypatch.setattr(sinks, "tensorboard", broken)
-    monkeypatch.setattr(page, "available", lambda: False)
+    monkeypatch.setattr(sinks, "makers", lambda *args: {"tensorboard": broken})
     notes = []
     assert sinks.optional(tmp_path, configs.make_config(), notes.append) == []
     assert notes == ["tensorboard: no room; the run continues without it"]
@@ -153,7 +146,10 @@ def test_nothing_optional_is_needed(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr(page, "available", lambda: False)
     notes = []
-    assert sinks.optional(tmp_path, configs.make_config(), notes.append) == [] and notes == []
+    assert not {"tensorboard", page.REPORT, "wandb"} & sinks.makers(tmp_path, configs.make_config(), None, None).keys()
+    sinks.optional(tmp_path, configs.make_config(), notes.append)
+    assert notes == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_wandb_is_refused_where_it_is_not_installed(small, refuse, monkeypatch):

@@ -143,10 +143,7 @@ def table(result: dict[str, Any]) -> str:
 
         return f"{heading}\n{judge.table(result)}"
     width = max(len(name) for name in [*result["success"], "module"])
-    lines = [
-        heading,
-        f"{'module':{width}}  success  95 % interval   episodes",
-    ]
+    lines = [heading, f"{'module':{width}}  success  95 % interval   episodes"]
     for name, rate in result["success"].items():
         low, high = result["interval"][name]
         lines.append(f"{name:{width}}  {rate:7.3f}  {low:.3f} to {high:.3f}  {result['episodes'][name]:>8,}")

@@ -37,12 +37,7 @@ def find_module(name: str, run: Setup) -> int:
 
 
 def compare(
-    name: str,
-    run: Setup,
-    params: PolicyParams,
-    episodes: int,
-    seed: int,
-    offset: jax.Array | None = None,
+    name: str, run: Setup, params: PolicyParams, episodes: int, seed: int, offset: jax.Array | None = None
 ) -> dict[str, Any]:
     """Plays as many episodes there as here, and returns plain data.
 
@@ -72,11 +67,7 @@ def compare(
 
 def describe(successes: int, episodes: int) -> dict[str, Any]:
     """Gives the rate and its 95 % Wilson interval."""
-    return {
-        "success": successes / episodes,
-        "interval": stats.wilson(successes, episodes),
-        "successes": successes,
-    }
+    return {"success": successes / episodes, "interval": stats.wilson(successes, episodes), "successes": successes}
 
 
 def make_act(run: Setup, params: PolicyParams, index: int, offset: jax.Array | None) -> Any:

@@ -169,8 +169,7 @@ def advantage(a: Values, b: Values) -> Interval:
 def growth(a: Values, b: Values, c: Values, d: Values) -> Interval:
     """Compute advantage(c, d) - advantage(a, b)."""
     return bootstrap(
-        *map(speeds, (a, b, c, d)),
-        statistic=lambda w, x, y, z, axis: _advantage(y, z, axis) - _advantage(w, x, axis),
+        *map(speeds, (a, b, c, d)), statistic=lambda w, x, y, z, axis: _advantage(y, z, axis) - _advantage(w, x, axis)
     )
 
 

@@ -90,12 +90,7 @@ class Stop:
 
 
 def run(
-    todo: Sequence[Cell],
-    out: Path,
-    effort: Effort,
-    watch: Watch,
-    jobs: int = 1,
-    devices: Sequence[str] = (),
+    todo: Sequence[Cell], out: Path, effort: Effort, watch: Watch, jobs: int = 1, devices: Sequence[str] = ()
 ) -> tuple[list[CellResult], int]:
     """Run the cells on this machine.
 

@@ -6,7 +6,6 @@ python -m experiments.sweep --algorithm curious,muvfa --engine ray --gpus 1 --ou
 """
 
 import argparse
-import collections
 import itertools
 import sys
 from collections.abc import Sequence
@@ -40,9 +39,9 @@ def read(rest: Sequence[str]) -> dict[str, Any]:
         if given.get(name) is not None:
             raise ConfigError(f"--{name.replace('_', '-')}: use {instead} here")
     fields = {name: value for name, value in given.items() if name not in ("config", "out", "resume")}
-    choices = [[{name: one} for one in _values(name, value)] for name, value in fields.items()]
     held = {"config": given.get("config")}  # each variant as train's parser would have read it
-    variants = [options.settings(held | dict(collections.ChainMap(*chosen))) for chosen in itertools.product(*choices)]
+    axes = [[(name, one) for one in _values(name, value)] for name, value in fields.items()]
+    variants = [options.settings(held | dict(chosen)) for chosen in itertools.product(*axes)]
     common = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
     return {**common, AXES: [{k: v for k, v in one.items() if k not in common} for one in variants]}
 

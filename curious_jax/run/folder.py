@@ -25,12 +25,14 @@ from curious_jax.cli.streams import note
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
+from curious_jax.run.rows import CHECKPOINTS as CHECKPOINTS
+from curious_jax.run.rows import METRICS as METRICS
+from curious_jax.run.rows import damaged, fits, parse_row
+from curious_jax.run.rows import read_rows as read_rows
 
-CONFIG, METRICS, SUMMARY, CURVES = "config.json", "metrics.jsonl", "summary.json", "curves.png"
-CHECKPOINTS, POLICIES = "checkpoints", "policies"
+CONFIG, SUMMARY, CURVES, POLICIES = "config.json", "summary.json", "curves.png", "policies"
 HELD = (CONFIG, METRICS, SUMMARY, CHECKPOINTS, POLICIES)  # what makes a folder a run's
 SCRATCH = ".*.new*"  # names of unfinished files
-RENAMED = {"nan_episodes": "invalid_episodes"}  # keys of metrics.jsonl in earlier versions
 
 
 def plain(value: Any) -> Any:
@@ -160,15 +162,15 @@ class RunFolder:
         self._metrics.seek(0)
         data = self._metrics.read()
         if mark is not None and data:
-            if not _fits(data, mark):
-                raise ConfigError(_damaged(self.path / METRICS, "rows before the checkpoint are damaged or missing"))
+            if not fits(data, mark):
+                raise ConfigError(damaged(self.path / METRICS, "rows before the checkpoint are damaged or missing"))
             data = data[: mark["bytes"]]
         rows, size = [], 0
         lines = data.splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             row = parse_row(line) if line.endswith(b"\n") else None
             if row is None and number < len(lines):
-                raise ConfigError(_damaged(self.path / METRICS, f"line {number} is damaged"))
+                raise ConfigError(damaged(self.path / METRICS, f"line {number} is damaged"))
             if row is None or row["episodes"] > episodes:
                 break
             rows.append(row)
@@ -291,59 +293,6 @@ def clean(folder: Path) -> None:
         files.recover(old)
     for path in [*folder.glob(SCRATCH), *folder.glob(f"*/{SCRATCH}"), *folder.glob(".*.json.*")]:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a run's metrics.jsonl; a last line cut short by a crash is left out.
-
-    Raises:
-      ConfigError: naming the file and the line that is damaged, or saying why it cannot be read.
-    """
-    mark, path = _last_mark(Path(path)), Path(path) / METRICS  # in this order: a living run adds rows
-    try:
-        with files.open_regular(path) as file:
-            data = file.read()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    if mark and data and not _fits(data, mark):
-        raise ConfigError(_damaged(path, "rows before the checkpoint are damaged or missing"))
-    lines = data.splitlines(keepends=True)
-    rows = [parse_row(line) for line in lines]
-    for number, row in enumerate(rows, 1):
-        if row is None and number < len(rows):
-            raise ConfigError(_damaged(path, f"line {number} is damaged"))
-    return [row for row in rows if row is not None]
-
-
-def _last_mark(run: Path) -> dict[str, Any] | None:
-    """Reads what a run's last checkpoint says of metrics.jsonl (`mark`); None where none can be read."""
-    try:
-        steps = [int(path.name) for path in (run / CHECKPOINTS).glob("*") if path.name.isdecimal()]
-        mark = json.loads(files.read_text(run / CHECKPOINTS / str(max(steps)) / "info" / "metadata"))["metrics"]
-        return {"bytes": int(mark["bytes"]), "sha256": str(mark["sha256"])}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _fits(data: bytes, mark: Mapping[str, Any]) -> bool:
-    """Tells whether metrics.jsonl begins with the bytes that a mark speaks of."""
-    size = mark["bytes"]
-    return len(data) >= size and hashlib.sha256(data[:size]).hexdigest() == mark["sha256"]
-
-
-def parse_row(line: bytes) -> dict[str, Any] | None:
-    """A line of metrics.jsonl by today's keys: a flat object of numbers; None for anything else."""
-    try:
-        row = json.loads(line)
-        known = type(row["episodes"]) is int and 0 <= row["episodes"] < 2**63
-        numbers = all(v is None or (type(v) in (int, float) and math.isfinite(v)) for v in row.values())
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
-    return {RENAMED.get(key, key): value for key, value in row.items()} if known and numbers else None
-
-
-def _damaged(path: Path, what: str) -> str:
-    return f"{path}: {what}; put the file back as it was, or remove it to continue without the rows so far"
 
 
 def _new_folder(config: TrainConfig, root: Path) -> Path:

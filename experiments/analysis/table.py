@@ -6,7 +6,7 @@ from typing import Any
 
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
-from curious_jax.run import folder as runfolder
+from curious_jax.run.rows import RENAMED
 from experiments.engine.cells import CellState
 from experiments.engine.plan import Planned
 
@@ -69,7 +69,7 @@ def write(table: Table, path: Path) -> None:
 
 def read(path: Path) -> Table:
     """Read a table that `write` wrote."""
-    return pd.read_csv(path).rename(columns=runfolder.RENAMED)
+    return pd.read_csv(path).rename(columns=RENAMED)
 
 
 def select(table: Table, **labels: Any) -> Table:

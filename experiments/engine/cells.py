@@ -21,6 +21,7 @@ from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
+from curious_jax.run.rows import parse_row
 from experiments.engine.grid import CELLS, Cell, Condition
 
 Row = dict[str, Any]
@@ -118,7 +119,7 @@ def parse_rows(data: bytes) -> tuple[list[Row], str]:
     """As read_rows, for what a metrics.jsonl holds."""
     rows: list[Row] = []
     for number, line in enumerate(data.splitlines(), 1):
-        row = runfolder.parse_row(line)
+        row = parse_row(line)
         if row is None or not all(isinstance(row.get(key), (int, float)) for key in NUMBERS):
             return rows, f"line {number} of {runfolder.METRICS} cannot be read"
         rows.append(row)

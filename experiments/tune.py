@@ -21,7 +21,6 @@ from curious_jax import train
 from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
-from experiments.engine.options import OneLineParser, whole
 
 # What is varied unless --vary says otherwise.
 SPACE = (
@@ -151,9 +150,9 @@ def score(trial: Any, fixed: dict[str, Any], space: Space, seeds: Sequence[int],
     return sum(scores) / len(scores)
 
 
-def parser() -> OneLineParser:
+def parser() -> options.OneLineParser:
     """The search's own options; what is left over is curious_jax.train's."""
-    made = OneLineParser(
+    made = options.OneLineParser(
         prog="python -m experiments.tune", description=(__doc__ or "").split("\n")[0], allow_abbrev=False
     )
     made.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the search is kept and continued")
@@ -174,10 +173,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str] | None) -> int:
     own, rest = parser().parse_known_args(argv)
-    trials, minutes = whole("--trials", own.trials, 1), options.convert("--minutes", own.minutes, float)
+    trials, minutes = options.at_least("--trials", own.trials, 1), options.convert("--minutes", own.minutes, float)
     if not minutes > 0:
         raise ConfigError(f"--minutes {own.minutes}: must be more than 0")
-    seeds = [whole("--seeds", seed, 0) for seed in own.seeds.split(",")]
+    seeds = [options.at_least("--seeds", seed, 0) for seed in own.seeds.split(",")]
     space = read_space(own.vary or SPACE)
     given = train.parser().read(rest)
     for name in ("resume", "wandb", "num_seeds", "seed"):

@@ -166,6 +166,18 @@ def number(given: dict[str, Any], name: str, low: int, high: int) -> int:
     return value
 
 
+def at_least(name: str, text: str, least: int) -> int:
+    """A program's own option as a whole number of `least` or more.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    value = convert(name, text, int)
+    if value < least:
+        raise ConfigError(f"{name} {text}: must be a whole number of {least} or more")
+    return value
+
+
 def show(value: Any) -> str:
     """A setting's value as it is typed."""
     if isinstance(value, (tuple, list)):

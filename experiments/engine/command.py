@@ -134,11 +134,11 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
     request = Request(
         conditions=experiment.conditions(own, settings),
         seeds=grid.parse_seeds(own.seeds),
-        group=whole("--group", own.group or ("10" if world == "point" else "1"), 1),
+        group=options.at_least("--group", own.group or ("10" if world == "point" else "1"), 1),
         out=Path(own.out if own.out is not None else f"runs/{experiment.name}-{world}"),
         shard=grid.parse_shard(own.shard),
-        effort=Effort(whole("--retries", own.retries, 0), own.keep_states),
-        jobs=whole("--jobs", own.jobs, 1),
+        effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states),
+        jobs=options.at_least("--jobs", own.jobs, 1),
         devices=[device.strip() for device in own.devices.split(",") if device.strip()],
         ray=_ray(own),
         retry_diverged=own.retry_diverged,
@@ -164,18 +164,6 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
     return {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
 
 
-def whole(name: str, text: str, least: int) -> int:
-    """Read an option's whole number.
-
-    Raises:
-      ConfigError: when it is none, or less than `least`.
-    """
-    value = options.convert(name, text, int)
-    if value < least:
-        raise ConfigError(f"{name} {text}: must be a whole number of {least} or more")
-    return value
-
-
 def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
     """Reads what is asked of Ray; None when Ray is not asked for."""
     if own.engine not in ENGINES:
@@ -185,7 +173,7 @@ def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
     from experiments.engine import ray_engine
 
     ray_engine.load()
-    return whole("--cpus", own.cpus, 1), options.convert("--gpus", own.gpus, float), own.ray_address
+    return options.at_least("--cpus", own.cpus, 1), options.convert("--gpus", own.gpus, float), own.ray_address
 
 
 def prepare(request: Request) -> list[Cell]:

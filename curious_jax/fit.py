@@ -151,11 +151,7 @@ def fit(config: TrainConfig, env: Env, callback: Callback | None = None, start: 
 
 
 def check_modules(config: TrainConfig, env: Env) -> None:
-    """Refuses an environment of other modules than the config's.
-
-    Raises:
-      ConfigError: naming both.
-    """
+    """Refuses an environment of other modules than the config's. Raises ConfigError, naming both."""
     asked = [*config.modules, *(f"distractor{k + 1}" for k in range(config.distractors))]
     # push1 is push, stack1on2 is stack.
     short = [[re.sub("(1on2|1)$", "", name) for name in names] for names in (asked, env.modules.names)]

@@ -109,11 +109,7 @@ def norm(vector: jax.Array) -> jax.Array:
 
 
 def list_names(modules: str | Sequence[str]) -> tuple[str, ...]:
-    """Returns the names in a list, or in a text with commas.
-
-    Raises:
-      ArgumentError: when there are none.
-    """
+    """Returns the names in a list, or in a text with commas. Raises ArgumentError when there are none."""
     names = tuple(name.strip() for name in modules.split(",")) if isinstance(modules, str) else tuple(modules)
     if not names:
         raise ArgumentError("modules", "name at least one module")

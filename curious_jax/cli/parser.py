@@ -167,11 +167,7 @@ def number(given: dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 def at_least(name: str, text: str, least: int) -> int:
-    """A program's own option as a whole number of `least` or more.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """A program's own option as a whole number of `least` or more. Raises ConfigError, naming the option."""
     value = convert(name, text, int)
     if value < least:
         raise ConfigError(f"{name} {text}: must be a whole number of {least} or more")

@@ -58,11 +58,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def check_name(out: str | None) -> None:
-    """Refuses an empty name, and one that the libraries cannot write to.
-
-    Raises:
-      ConfigError: naming --out.
-    """
+    """Refuses an empty name, and one that the libraries cannot write to. Raises ConfigError, naming --out."""
     if out is None:
         return
     if not out.strip():
@@ -76,11 +72,7 @@ def check_name(out: str | None) -> None:
 
 
 def check(out: str | None) -> None:
-    """Refuses, before anything is written, a folder that cannot become the run's.
-
-    Raises:
-      ConfigError: naming --out.
-    """
+    """Refuses, before anything is written, a folder that cannot become the run's. Raises ConfigError, naming --out."""
     check_name(out)
     if out is None:
         return
@@ -203,11 +195,7 @@ class RunFolder:
         return {"bytes": self._size, "sha256": self._digest.hexdigest()}
 
     def check_there(self) -> None:
-        """Notices that the folder was removed or renamed.
-
-        Raises:
-          OSError: when it was.
-        """
+        """Notices that the folder was removed or renamed. Raises OSError when it was."""
         try:
             there = os.path.samestat(os.stat(self.path / METRICS), os.fstat(self._metrics.fileno()))
         except FileNotFoundError:

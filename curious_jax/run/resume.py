@@ -24,14 +24,8 @@ from curious_jax.run import checkpoints, files, manifest, memory
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
-FREE = (
-    "episodes",
-    "devices",
-    "imports",
-    "checkpoint_minutes",
-    "checkpoint_episodes",
-    "keep_checkpoints",
-)  # never change a cycle
+# Settings that never change a cycle.
+FREE = ("episodes", "devices", "imports", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")
 MAY_CHANGE = ("episodes", "devices", "imports")  # beside --resume
 NOTHING = {"best": -1.0, "progress": {"cycles": 0}, "metrics": None}  # before the first checkpoint
 
@@ -129,11 +123,7 @@ def _other_settings(found: Found) -> list[str]:
 
 
 def check_folder(run: str | Path) -> None:
-    """Refuses a folder that is no run's.
-
-    Raises:
-      ConfigError: naming --resume.
-    """
+    """Refuses a folder that is no run's. Raises ConfigError, naming --resume."""
     run = Path(run)
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"--resume {run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")

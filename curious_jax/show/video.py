@@ -158,11 +158,7 @@ class Writer:
     """
 
     def __init__(self, path: Path):
-        """Opens the file without a name.
-
-        Raises:
-          OSError: when the folder cannot be written to.
-        """
+        """Opens the file without a name. Raises OSError when the folder cannot be written to."""
         self._path = path
         self._file = tempfile.TemporaryFile(dir=path.parent)
         self._ffmpeg: subprocess.Popen | None = None
@@ -226,11 +222,7 @@ class Writer:
                 os.close(palette)
 
     def _finish(self, ffmpeg: subprocess.Popen) -> None:
-        """Waits for ffmpeg's end.
-
-        Raises:
-          OSError: when it failed, with its last line.
-        """
+        """Waits for ffmpeg's end. Raises OSError when it failed, with its last line."""
         _, said = ffmpeg.communicate()
         if ffmpeg.returncode:
             self._ffmpeg = None

@@ -70,11 +70,7 @@ class GoalSpace:
         return spaces.Dict({name: spaces.Box(-np.inf, np.inf, (size,), np.float32) for name, size in sizes.items()})
 
     def index(self, name: str) -> int:
-        """Returns the number of a module.
-
-        Raises:
-          ArgumentError: when it is none of these.
-        """
+        """Returns the number of a module. Raises ArgumentError when it is none of these."""
         if m.canonical(name) not in self.names:
             raise ArgumentError("module", f"must be one of {', '.join(self.names)}", name)
         return self.names.index(m.canonical(name))

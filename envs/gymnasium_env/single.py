@@ -24,11 +24,7 @@ def action_space() -> spaces.Box:
 
 
 def read_action(action: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns actions as a float32 array.
-
-    Raises:
-      ValueError: when they have another shape.
-    """
+    """Returns actions as a float32 array. Raises ValueError when they have another shape."""
     action = np.asarray(action, np.float32)
     if action.shape != shape:
         raise ValueError(f"action: must be an array of shape {shape}, got {action.shape}")

@@ -68,10 +68,6 @@ def context(width: int, height: int) -> Any:
 
 
 def check_screen() -> None:
-    """Refuses a window where there is no screen for it.
-
-    Raises:
-      ArgumentError: saying what to do instead.
-    """
+    """Refuses a window where there is no screen for it. Raises ArgumentError, saying what to do instead."""
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise ArgumentError("viewer", "needs a screen, and DISPLAY is not set; make a video instead")

@@ -27,11 +27,7 @@ PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only read
 
 
 def require() -> None:
-    """Refuse to begin without pandas.
-
-    Raises:
-      ConfigError: saying how to install it.
-    """
+    """Refuse to begin without pandas. Raises ConfigError, saying how to install it."""
     if pd is None:
         raise ConfigError('experiments: need pandas; pip install "curious_jax[experiments]"')
 

@@ -122,11 +122,7 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
 
 
 def read(experiment: Experiment, argv: Sequence[str]) -> Request:
-    """Read and check a command line; nothing is written.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Read and check a command line; nothing is written. Raises ConfigError, naming the option."""
     own, rest = parser(experiment).parse_known_args(argv)
     table.require()
     settings = _settings(experiment, rest)
@@ -213,11 +209,7 @@ def prepare(request: Request) -> list[Cell]:
 
 
 def _check_writable(out: Path) -> None:
-    """Refuse a folder that cannot be made or written to.
-
-    Raises:
-      ConfigError: naming --out.
-    """
+    """Refuse a folder that cannot be made or written to. Raises ConfigError, naming --out."""
     place = next(place for place in (out, *out.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(f"--out {out}: {place} is no folder that can be written to; name another")

@@ -32,11 +32,7 @@ class Condition:
         return ",".join(f"{key}={_text(value)}" for key, value in self.labels.items())
 
     def config(self, seed: int = 0, num_seeds: int = 1) -> TrainConfig:
-        """The run that it asks for.
-
-        Raises:
-          ConfigError: naming the option.
-        """
+        """The run that it asks for. Raises ConfigError, naming the option."""
         return configs.make_config(**{**self.settings, "seed": seed, "num_seeds": num_seeds})
 
 
@@ -131,11 +127,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def check(conditions: Sequence[Condition], seeds: Sequence[int], group: int) -> None:
-    """Refuses conditions that no run could have, before anything is written.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Refuses conditions that no run could have, before anything is written. Raises ConfigError, naming the option."""
     names = [condition.name for condition in conditions]
     for name in names:
         if names.count(name) > 1:

@@ -69,11 +69,7 @@ def _result(ray: Any, reference: Any, cell: Cell) -> CellResult:
 
 
 def load() -> Any:
-    """Import Ray.
-
-    Raises:
-      ConfigError: when it is not installed.
-    """
+    """Import Ray. Raises ConfigError when it is not installed."""
     try:
         import ray
     except ImportError:

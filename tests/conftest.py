@@ -1,16 +1,30 @@
 """Shared by all tests: small runs on the probe world, and the folder of one that is done."""
 
 import os
+import sys
 from pathlib import Path
 
 # Small runs of one shape, in this process and in others, compile once. Set before jax is imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+# Compiling is most of the time. `make check-slow` and the golden runs have the programs that users have.
+if "slow" not in " ".join(sys.argv):
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
+import jax  # noqa: E402
 import pytest  # noqa: E402
 from helpers.small import SMALL, refused  # noqa: E402
 
 from curious_jax import train  # noqa: E402
+
+
+@pytest.fixture
+def optimised():
+    """Programs compiled as for a user."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

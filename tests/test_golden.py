@@ -5,6 +5,7 @@ import json
 import pytest
 from helpers import golden
 
+pytestmark = pytest.mark.usefixtures("optimised")
 COMMITTED = json.loads(golden.FILE.read_text())
 
 
@@ -23,8 +24,8 @@ def _compare(name: str, rows: list) -> None:
             assert row[key] == pytest.approx(value, rel=loose, abs=loose), key
 
 
-# Several seeds share one mechanism, which the first of these shows; the other algorithms' take as long again.
-LONG = [name for name in golden.RUNS if name.endswith("-two-seeds") and name != "point-curious-two-seeds"]
+# Several seeds share one mechanism, and take as long again.
+LONG = [name for name in golden.RUNS if name.endswith("-two-seeds")]
 FAST = [name for name in golden.RUNS if name not in (*LONG, golden.RESUMED[0])]
 
 

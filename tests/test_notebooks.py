@@ -33,6 +33,7 @@ def errors(notebook):
 # Execution.
 
 
+@pytest.mark.slow
 def test_the_curriculum_notebook_runs():
     notebook = prepare.execute(prepare.read("curriculum"), ROOT / "notebooks", "small")
     assert not errors(notebook)

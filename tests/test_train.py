@@ -209,7 +209,9 @@ def wait_for_rows(process, folder):
     raise TimeoutError("no evaluation within two minutes")
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number, status", [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_and_exits(small, tmp_path, number, status):
     folder = tmp_path / "run"
     process = start(*small[:-1], "1", folder=folder)

@@ -102,6 +102,7 @@ def test_large_batches_and_several_threads_of_c_agree_with_one():
     assert np.isfinite(np.asarray(callback(big, jnp.zeros((count, 4))).obs)).all()
 
 
+@pytest.mark.slow
 def test_jax_agrees_with_c():
     check_agreement("jax")
 

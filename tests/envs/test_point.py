@@ -168,15 +168,18 @@ def follows_progress(own, impossible):
     return own >= 0.45 and impossible <= 0.22
 
 
+@pytest.mark.slow
 def test_probe_both_learnable_modules_are_mastered(learned):
     _, found = learned
     assert all(rate >= 0.9 for rate in found.rate.values()), found
 
 
+@pytest.mark.slow
 def test_probe_practice_goes_to_push_while_it_progresses(learned):
     assert follows_progress(*shares(learned[0], 1)), shares(learned[0], 1)
 
 
+@pytest.mark.slow
 def test_probe_practice_goes_to_reach_while_it_progresses():
     """In small cycles: reach is learned so fast that it passes from 0.2 to 0.8 in three of the others."""
     _, _, record = trained(80, num_envs=8, updates_per_cycle=10, self_evaluation=0.5)
@@ -184,6 +187,7 @@ def test_probe_practice_goes_to_reach_while_it_progresses():
     assert follows_progress(*shares(record, 0)), shares(record, 0)
 
 
+@pytest.mark.slow
 def test_probe_impossible_module_is_never_solved(learned):
     record, _ = learned
     assert (record.competence[:, IMPOSSIBLE] == 0).all()
@@ -191,6 +195,7 @@ def test_probe_impossible_module_is_never_solved(learned):
     assert record.p[:, IMPOSSIBLE].min() == pytest.approx(0.4 / 3, abs=1e-6)  # the floor
 
 
+@pytest.mark.slow
 def test_probe_muvfa_fails_that_check():
     _, _, record = trained(CYCLES, algorithm="muvfa")
     np.testing.assert_allclose(record.p, 1 / 3, atol=1e-6)

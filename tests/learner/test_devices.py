@@ -99,6 +99,7 @@ def check_first_cycle(folder, world):
     assert learner and any(np.any(one[name] != 0) for name in learner)
 
 
+@pytest.mark.slow
 def test_first_cycle_draws_and_one_update_are_one_device_s(four):
     check_first_cycle(four, "point")
 

@@ -36,6 +36,7 @@ def test_bad_seconds(refuse, seconds):
     assert refuse(benchmark, "--seconds", seconds).startswith(f"error: --seconds {seconds}")
 
 
+@pytest.mark.slow
 def test_profile_comes_from_a_trace_of_the_cycle(small, tmp_path, capsys):
     assert benchmark.main([*small, "--seconds", "0.02", "--profile", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -63,6 +64,7 @@ def test_operations_are_added_up_by_the_innermost_scope():
     assert list(found) == ["rest", "policy", "rollout"]
 
 
+@pytest.mark.slow
 def test_suite_has_a_row_for_every_size(small, tmp_path, capsys, monkeypatch):
     rows = {"num_envs": [2, 3], "batch_size": [8, 4], "num_seeds": [1, 2]}
     monkeypatch.setattr(suite, "list_rows", lambda config: rows)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from helpers.parts import make_run, tiny_config
 
 from curious_jax.learner import replay, trainer
@@ -22,6 +23,7 @@ def test_a_filled_store_serves_every_module():
     assert set(np.asarray(slot)) == set(range(6)) and set(np.asarray(t)) == set(range(3))
 
 
+@pytest.mark.slow
 def test_a_cycle_makes_no_copy_of_the_store():
     run = make_run(tiny_config(capacity=4000))
     shapes = jax.eval_shape(lambda: init_one(run, jnp.int32(0)))

@@ -42,6 +42,7 @@ def setting(finished_run):
     return config, environment.make_env(config)
 
 
+@pytest.mark.slow
 def test_two_epochs_and_two_more_in_a_new_process_are_four_epochs(small, run, tmp_path, capsys):
     assert train.main([*small, "--distractors", "1", "--episodes", "32", "--out", str(tmp_path / "a")]) == 0
     with open(run / "metrics.jsonl", "a") as file:  # what an interrupted run may have left behind its checkpoint
@@ -72,6 +73,7 @@ def test_guidance_and_mirror_images_resume_bit_for_bit(small, tmp_path, capsys):
     assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 def test_several_seeds_go_on_too(two_seed_run, tmp_path, capsys):
     run = shutil.copytree(two_seed_run, tmp_path / "two")
     before, _ = saved(run)
@@ -116,6 +118,7 @@ def test_a_checkpoint_holds_the_types_and_structure_of_a_run(run):
     assert int(progress.state.cycle) == 4 == progress.cycles
 
 
+@pytest.mark.slow
 def test_env_steps_go_on_beyond_int32(small, tmp_path, capsys):
     """A run of 10 environments and 20 steps is set to 2,147,483,000 steps; an epoch of 4 cycles has 800."""
     options = ["--num-envs", "10", "--evaluation-interval", "40", "--distractors", "1"]

@@ -8,6 +8,7 @@ from curious_jax.fit import fit
 from experiments.checks import seed_cost
 
 
+@pytest.mark.slow
 def test_ten_seeds_compile_once():
     """Two epochs of ten seeds trace the world's step as often as two epochs of one: no seed, no epoch adds one."""
     traces = {}

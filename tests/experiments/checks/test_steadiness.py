@@ -60,6 +60,7 @@ def test_what_is_no_run_is_one_line(tmp_path, capsys):
         assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_run_is_made_and_watched(small, tmp_path, capsys):
     run = tmp_path / "run"
     assert steadiness.train(run, small, every=0.02) == 0

@@ -95,6 +95,7 @@ class _BatchStepper:
         self.hand = [_values(model, name) for name in sleep.HAND] if may_sleep else []
         size = model.nq + model.nv
         self._controlled = size + mujoco.mj_stateSize(model, int(_CONTROL))
+        self._target = slice(size + model.nu, size + model.nu + 3)  # the mocap body's position
         self.inputs, self.outputs = self._controlled + 7 * may_sleep, size + model.nsensordata
         pose = [1.0, 0.0, 0.0, 0.0]  # of the mocap body; then the hand's
         still = np.concatenate([model.qpos0, np.zeros(model.nv + model.nu + 3), pose, [0.0, 0.0, 0.0], pose])
@@ -139,7 +140,8 @@ class _BatchStepper:
         b.control[:] = worlds[:, None, size : self._controlled]
         models = [self._model] * n
         if self._sleepers:
-            models = self._sleepers.models(b.start[:, 1:], worlds[:, self._controlled :])
+            target, hand = worlds[:, self._target], worlds[:, self._controlled :]
+            models = self._sleepers.models(b.start[:, 1:], target, hand)
         self._rollout.rollout(
             models,
             self._data,

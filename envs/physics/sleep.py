@@ -16,7 +16,10 @@ import numpy as np
 HAND = "hand_position", "hand_quaternion"  # sensors that a model needs
 _HEIGHT = 2e-4  # m off the height of rest
 _SPEED = np.array([1e-4] * 3 + [1e-3] * 3)  # m/s, rad/s
-_HAND_MOVES = 0.08  # m that any part of the hand goes in one control step; 0.065 was the most seen, at the arm's limits
+_MARGIN = (
+    0.03  # m that a part of the hand goes beyond the way to its target; 0.014 was the most seen, at the arm's limits
+)
+_PUSH = 0.08  # m that a cube goes at most when it is pushed
 _STEP = 0.04  # s
 _BLOCK = 1e12  # damping (N s/m, N m s/rad) that a sleeper is held with
 
@@ -33,33 +36,38 @@ class Sleepers:
         self._dofs = model.jnt_dofadr[free][:, None] + np.arange(6)
         self._rest_height = model.qpos0[self._position[:, 2]]
         self._radius = model.geom_rbound[self._geoms]
+        size = model.geom_size[self._geoms]
+        self._size = np.stack([np.hypot(size[:, 0], size[:, 1])] * 2 + [size[:, 2]], axis=1)  # standing, turned anyhow
         self._centre, self._half = _hand_box(model)
         self._models = {0: model}
 
-    def models(self, worlds: np.ndarray, hand: np.ndarray) -> list[mujoco.MjModel]:
+    def models(self, worlds: np.ndarray, target: np.ndarray, hand: np.ndarray) -> list[mujoco.MjModel]:
         """Returns the model of each world, and stops the sleepers: what moves against the damping is an error.
 
         Args:
           worlds: [n, nq + nv], changed in place.
+          target: [n, 3], of the hand's position.
           hand: [n, 7], what the sensors HAND say of it.
         """
-        asleep = self.asleep(worlds, hand)
+        asleep = self.asleep(worlds, target, hand)
         for k, velocity in enumerate(self._velocity):
             worlds[np.ix_(asleep[:, k], velocity)] = 0.0
         return [self._model(sleepers) for sleepers in asleep @ (1 << np.arange(asleep.shape[1]))]
 
-    def asleep(self, worlds: np.ndarray, hand: np.ndarray) -> np.ndarray:
+    def asleep(self, worlds: np.ndarray, target: np.ndarray, hand: np.ndarray) -> np.ndarray:
         """[n, cubes] bool: who may sleep through the next control step. Arguments as for `models`."""
         position, velocity = worlds[:, self._position], worlds[:, self._velocity]
         standing = np.abs(position[..., 2] - self._rest_height) < _HEIGHT
         awake = ~(standing & (np.abs(velocity) < _SPEED).all(axis=-1))
         turn = _rotations(hand[:, 3:])
         centre, half = hand[:, :3] + turn @ self._centre, np.abs(turn) @ self._half
-        reach = half[:, None] + self._radius[:, None] + _HAND_MOVES
-        awake |= (np.abs(position - centre[:, None]) < reach).all(axis=-1)
+        way = target - hand[:, :3]
+        low = (centre - half + np.minimum(way, 0.0) - _MARGIN)[:, None] - self._size
+        high = (centre + half + np.maximum(way, 0.0) + _MARGIN)[:, None] + self._size
+        awake |= ((low < position) & (position < high)).all(axis=-1)
         apart = np.linalg.norm(position[:, :, None] - position[:, None], axis=-1)  # [n, sleeper, waker]
         speed = np.linalg.norm(velocity[..., :3], axis=-1)
-        touch = self._radius[:, None] + self._radius + _HAND_MOVES + _STEP * speed[:, None]
+        touch = self._radius[:, None] + self._radius + _PUSH + _STEP * speed[:, None]
         return ~awake & ~(awake[:, None] & (apart < touch)).any(axis=-1)
 
     def _model(self, sleepers: int) -> mujoco.MjModel:

@@ -37,6 +37,8 @@ _ALGORITHMS = {
 RUNS: dict[str, tuple[str, ...]] = {
     **{f"point-{name}": (*_POINT, *extra) for name, extra in _ALGORITHMS.items()},
     **{f"point-{name}-two-seeds": (*_POINT, *extra, "--num-seeds", "2") for name, extra in _ALGORITHMS.items()},
+    # Long enough for learning progress, which is 0 in the short runs: without this one curious could be muvfa.
+    "point-learning": (*_POINT, "--episodes", "1280", "--evaluation-interval", "320"),
     "fetch-curious": _FETCH,
 }
 # This run is made in two halves: to half its episodes, then resumed to the end. Its figures are those of the whole run.

@@ -36,6 +36,16 @@ def test_auto_preset_follows_the_platform(platform, preset):
     assert make_config(platform).preset == preset  # what it meant is kept
 
 
+def test_fast_guides_every_algorithm_but_her():
+    guide = {
+        name: make_config(preset="fast", algorithm=name).exploration.guide
+        for name in ("curious", "muvfa", "mgme", "her")
+    }
+    assert guide == {"curious": 0.5, "muvfa": 0.5, "mgme": 0.5, "her": 0.0}
+    with pytest.raises(ConfigError, match="guide"):
+        make_config(preset="fast", algorithm="her", guide=0.3)
+
+
 def test_named_settings_win_over_the_preset():
     c = make_config(preset="gpu", num_envs=16, window=7)
     assert (c.schedule.num_envs, c.curriculum.window) == (16, 7)
@@ -53,7 +63,7 @@ def test_the_paper_s_store_keeps_every_episode_of_a_longer_run():
         make_config(preset="paper", episodes=0)
 
 
-@pytest.mark.parametrize("preset", ["cpu", "gpu", "paper"])
+@pytest.mark.parametrize("preset", ["cpu", "fast", "gpu", "paper"])
 def test_json_and_back(preset):
     c = make_config(preset=preset, modules=("reach", "stack2on3"), seed=5, target_success=0.9, distractors=2)
     assert configs.from_dict(json.loads(json.dumps(configs.to_dict(c)))) == c
@@ -98,7 +108,7 @@ def test_cycles_round_up_and_epochs_have_at_least_one():
         (dict(perturb_shift=11.0), "perturb_shift=11.0", "between -10 and 10"),
         (dict(physics="bullet"), "physics='bullet'", "auto, c, jax, warp"),
         (dict(world="mars"), "world='mars'", "fetch, point"),
-        (dict(preset="tpu"), "preset='tpu'", "auto, cpu, gpu, paper"),
+        (dict(preset="tpu"), "preset='tpu'", "auto, cpu, fast, gpu, paper"),
         (dict(target_period="epoch"), "target_period='epoch'", "update, cycle"),
         (dict(substitution="none"), "substitution='none'", "own, drawn"),
         (dict(learning_rate=1), "learning_rate:", "no such setting"),

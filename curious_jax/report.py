@@ -60,7 +60,7 @@ def read(run: Path) -> list[dict[str, Any]]:
       ConfigError: when it is no run's, or has no evaluation yet.
     """
     if not os.path.lexists(run / runfolder.METRICS):
-        raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.METRICS} in it)")
+        raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.METRICS} in it); {runfolder.POLICY_ALONE}")
     rows = runfolder.read_rows(run)
     if not rows:
         raise ConfigError(f"{run}: has no evaluation yet; wait for the first")

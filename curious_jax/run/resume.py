@@ -128,7 +128,8 @@ def check_folder(run: str | Path) -> None:
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(f"--resume {run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
     if not os.path.isfile(run / runfolder.CONFIG):
-        raise ConfigError(f"--resume {run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
+        what = f"is not the folder of a run (no {runfolder.CONFIG} in it)"
+        raise ConfigError(f"--resume {run}: {what}; {runfolder.POLICY_ALONE}")
 
 
 def find(run: str | Path) -> Found:

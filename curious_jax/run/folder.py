@@ -27,7 +27,7 @@ from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run.rows import CHECKPOINTS as CHECKPOINTS
 from curious_jax.run.rows import METRICS as METRICS
-from curious_jax.run.rows import damaged, fits, parse_row
+from curious_jax.run.rows import parse
 from curious_jax.run.rows import read_rows as read_rows
 
 CONFIG, SUMMARY, CURVES, POLICIES = "config.json", "summary.json", "curves.png", "policies"
@@ -154,17 +154,9 @@ class RunFolder:
         """
         self._metrics.seek(0)
         data = self._metrics.read()
-        if mark is not None and data:
-            if not fits(data, mark):
-                raise ConfigError(damaged(self.path / METRICS, "rows before the checkpoint are damaged or missing"))
-            data = data[: mark["bytes"]]
         rows, size = [], 0
-        lines = data.splitlines(keepends=True)
-        for number, line in enumerate(lines, 1):
-            row = parse_row(line) if line.endswith(b"\n") else None
-            if row is None and number < len(lines):
-                raise ConfigError(damaged(self.path / METRICS, f"line {number} is damaged"))
-            if row is None or row["episodes"] > episodes:
+        for row, line in parse(self.path / METRICS, data[: mark["bytes"]] if mark else data, mark):
+            if row["episodes"] > episodes or not line.endswith(b"\n"):
                 break
             rows.append(row)
             size += len(line)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,27 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
             data = file.read()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    if mark and data and not fits(data, mark):
-        raise ConfigError(damaged(path, "rows before the checkpoint are damaged or missing"))
+    return [row for row, _ in parse(path, data, mark)]
+
+
+def parse(path: Path, data: bytes, mark: Mapping[str, Any] | None) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yields the rows in what metrics.jsonl holds, each with its line; a last line cut short by a crash is left out.
+
+    Args:
+      mark: bytes and SHA-256 of the rows that a checkpoint speaks of (RunFolder.mark); None for no such check.
+    Raises:
+      ConfigError: when those rows, or a line other than the last, are not what was written.
+    """
     lines = data.splitlines(keepends=True)
-    rows = [parse_row(line) for line in lines]
-    for number, row in enumerate(rows, 1):
-        if row is None and number < len(rows):
-            raise ConfigError(damaged(path, f"line {number} is damaged"))
-    return [row for row in rows if row is not None]
+    advice = "put the file back as it was, or remove it to continue without the rows so far"
+    if mark and data and not _fits(data, mark):
+        raise ConfigError(f"{path}: rows before the checkpoint are damaged or missing; {advice}")
+    for number, line in enumerate(lines, 1):
+        row = parse_row(line)
+        if number < len(lines) and (row is None or not line.endswith(b"\n")):
+            raise ConfigError(f"{path}: line {number} is damaged; {advice}")
+        if row is not None:
+            yield row, line
 
 
 def _last_mark(run: Path) -> dict[str, Any] | None:
@@ -46,7 +59,7 @@ def _last_mark(run: Path) -> dict[str, Any] | None:
         return None
 
 
-def fits(data: bytes, mark: Mapping[str, Any]) -> bool:
+def _fits(data: bytes, mark: Mapping[str, Any]) -> bool:
     """Tells whether metrics.jsonl begins with the bytes that a mark speaks of."""
     size = mark["bytes"]
     return len(data) >= size and hashlib.sha256(data[:size]).hexdigest() == mark["sha256"]
@@ -61,7 +74,3 @@ def parse_row(line: bytes) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return {RENAMED.get(key, key): value for key, value in row.items()} if known and numbers else None
-
-
-def damaged(path: Path, what: str) -> str:
-    return f"{path}: {what}; put the file back as it was, or remove it to continue without the rows so far"

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from curious_jax import train
+from curious_jax.run import checkpoints, resume
 from curious_jax.run import folder as runfolder
-from curious_jax.run import resume
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ class Condition:
 SITE = 'mkdir site; echo "{code}" > site/sitecustomize.py; PYTHONPATH=$PWD/site:$PYTHONPATH $train --out "$out"'
 # A full disk: a small one, filled but for so many KiB before the program starts.
 SMALL_DISK = (
-    "mkdir disk; mount -t tmpfs -o size={size}k none disk; trap 'umount -l disk' EXIT; "
+    "mkdir disk; mount -t tmpfs -o size={size}k,mode=700 none disk; trap 'umount -l disk' EXIT; "
     "head -c {filled}k /dev/zero > disk/filler; {line}"
 )
 FULL = r"No space left on device"
@@ -84,7 +84,12 @@ SETTINGS = [  # JAX's, in the environment
         )
     ),
     Condition("transfer guard", 'JAX_TRANSFER_GUARD=disallow $train --out "$out"', says="note: JAX_TRANSFER_GUARD"),
-    Condition("x64, evaluate", "JAX_ENABLE_X64=1 $evaluate $run --episodes 2", says="note: JAX_ENABLE_X64"),
+    Condition(
+        "x64, evaluate",
+        "JAX_ENABLE_X64=1 $evaluate $run --episodes 2 >a; cat a; $evaluate $run --episodes 2 | diff a -",
+        says="note: JAX_ENABLE_X64",
+        shows="^mean ",
+    ),
     Condition("no such platform", 'JAX_PLATFORMS=cuda $train --out "$out"', 2, "^error: JAX_PLATFORMS=cuda: "),
     Condition("no such platform, evaluate", "JAX_PLATFORMS=odd $evaluate $run", 2, "^error: JAX_PLATFORMS=odd: "),
 ]
@@ -137,6 +142,18 @@ PLACES = [  # folders
         "for f in $(ls c/*-cache | grep -v train_epoch); do echo junk > $f; done; "
         '$train --cache c --out "$out"; s=$?; grep -l junk c/*-cache && exit 99; exit $s',
         says=r"^note: .*c: compiled programs: what cannot be read is compiled again[^\n]*\n$",
+    ),
+    Condition(
+        "a pipe for --config",
+        "mkfifo c; $python -m curious_jax.train --config c",
+        2,
+        "^error: --config c: .*not a regular",
+    ),
+    Condition(
+        "a device for --config",
+        "$python -m curious_jax.train --config /dev/zero",
+        2,
+        "^error: --config /dev/zero: .*not a regular",
     ),
     Condition("no TMPDIR", 'TMPDIR=/nowhere $train --out "$out"'),
     Condition("no place for matplotlib's settings", 'MPLCONFIGDIR=/proc/x $train --out "$out"'),
@@ -247,7 +264,7 @@ DISKS = [  # full at some write
         small_disk(1000, 1000, '$train --cache disk --out "$out"'),
         root=True,
     ),
-    Condition("export to a full disk", small_disk(500, 500, "$export $run disk/p"), 2, FULL, root=True),
+    Condition("export to a full disk", small_disk(500, 500, "$export $run disk/p"), 1, FULL, root=True),
     Condition("a video on a full disk", small_disk(500, 500, "$play $run --video disk/v.gif"), 1, FULL, root=True),
 ]
 CONDITIONS = [*SETTINGS, *WORDS, *PLACES, *LIMITS, *STREAMS, *SIGNALS, *PYTHON, *DISKS]
@@ -269,15 +286,18 @@ def test_condition(condition, finished_run, small, tmp_path):
     assert done.returncode == condition.status, errors + out[-2000:]
     assert "Traceback" not in errors + out, errors
     assert re.search(condition.says, errors, re.MULTILINE), errors
-    assert re.search(condition.shows, out), out
+    assert re.search(condition.shows, out, re.MULTILINE), out
     kept(tmp_path / "out", condition.status)
     shutil.rmtree(tmp_path)
 
 
 def kept(run: Path, status: int) -> None:
-    """Checks that a run which has begun is whole; where the machine failed, once it was resumed."""
+    """Checks that a run which has begun is whole; where the machine failed, once it was resumed, if it was saved."""
     if not (run / "config.json").exists():
         assert not run.exists() or not any(run.iterdir()), list(run.iterdir())
+        return
+    if status == 1 and not checkpoints.states(run / "checkpoints"):  # the disk was full from the start
+        assert train.main(["--resume", str(run)]) in (0, 2)  # from the beginning; 2 where rows would be lost by that
         return
     if status == 1:
         assert train.main(["--resume", str(run)]) == 0

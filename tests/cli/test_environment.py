@@ -1,6 +1,8 @@
 """The way from a config to its world; modules of the user's own by --import, in every program."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,6 @@ from curious_jax import evaluate, export, play, train
 from curious_jax.cli import environment
 from curious_jax.run import memory
 from envs import modules as env_modules
-from experiments import sweep
 from experiments.engine import grid
 
 CORNER = """
@@ -39,15 +40,11 @@ def corner(empty_folder, monkeypatch):
     monkeypatch.syspath_prepend(str(empty_folder))
     (empty_folder / "corner_of_mine.py").write_text(CORNER)
     yield "corner_of_mine"
-    import sys
-
     sys.modules.pop("corner_of_mine", None)
 
 
 def forget():
     """As in a new process."""
-    import sys
-
     env_modules._REGISTRY.clear()
     sys.modules.pop("corner_of_mine", None)
 
@@ -80,9 +77,10 @@ def test_an_own_module_is_trained_and_used_by_every_program(small, corner, capsy
 
 
 @pytest.mark.slow
-def test_an_own_module_is_swept_in_processes_of_their_own(small, corner, capsys):
-    options = [*small, "--modules", "reach,corner", "--import", corner]
-    assert sweep.main([*options, "--seeds", "0", "--engine", "local", "--out", "grid"]) == 0
+def test_an_own_module_is_swept_in_processes_of_their_own(small, corner):
+    options = [*small, "--modules", "reach,corner", "--import", corner, "--seeds", "0", "--out", "grid"]
+    done = subprocess.run([sys.executable, "-m", "experiments.sweep", *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     (config,) = Path("grid").rglob("config.json")
     assert json.loads(config.read_text())["imports"] == [corner]
     (summary,) = Path("grid").rglob("summary.json")

@@ -2,13 +2,16 @@
 
 import errno
 import io
+import json
 import os
 import signal
 import sys
 
 import pytest
 
+from curious_jax import train
 from curious_jax.cli import program, streams
+from curious_jax.run import resume
 
 
 @pytest.mark.parametrize("encoding, shown", [("ascii", "##  --- 1.0 |oo e"), ("utf-8", "█▌  ─–— 1.0 ┤●○ é")])
@@ -66,3 +69,16 @@ def test_streams_that_are_closed(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     assert program.run(lambda: print("nowhere") or program.DONE) == program.DONE
+
+
+@pytest.mark.slow
+def test_a_run_whose_last_lines_nobody_reads_loses_nothing(small, tmp_path, monkeypatch):
+    reading, writing = os.pipe()
+    run = tmp_path / "run"
+    with open(writing, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(train, "_success_line", lambda progress: os.close(reading))  # all is done, but not said
+        assert train.main([*small, "--out", str(run)]) == 128 + signal.SIGPIPE
+    assert json.loads((run / "summary.json").read_text())["status"] == "completed"
+    found = resume.find(run)
+    assert found.episodes == 16 and not found.damaged

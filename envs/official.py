@@ -10,6 +10,7 @@ automatic reset takes a step of its own, with reward 0, which in Fetch means sol
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,12 +34,7 @@ _EXTRA = 'pip install "curious_jax[official]"'
 # Their observation: 10 numbers without a cube (FetchReach), 25 with one.
 _GRIPPER = slice(0, 3)
 _CUBE, _CUBE_FROM_GRIPPER, _FINGERS, _CUBE_EULER, _CUBE_VELOCITY, _CUBE_SPIN = (
-    slice(3, 6),
-    slice(6, 9),
-    slice(9, 11),
-    slice(11, 14),
-    slice(14, 17),
-    slice(17, 20),
+    slice(*ends) for ends in itertools.pairwise((3, 6, 9, 11, 14, 17, 20))
 )
 _GRIPPER_VELOCITY, _FINGER_VELOCITY = slice(-5, -2), slice(-2, None)
 _FINGERS_WITHOUT_CUBE = slice(3, 5)

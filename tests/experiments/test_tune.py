@@ -70,6 +70,7 @@ def test_bad_options_are_refused_in_a_line(refuse, argv, named):
 
 
 def test_the_score_is_the_mean_over_seeds(monkeypatch):
+    pytest.importorskip("optuna")
     took = {1000: (2.0, False), 1001: (4.0, False)}
     monkeypatch.setattr(tune, "minutes_to_target", lambda settings, seed, minutes, look: took[seed])
     assert tune.score(Trial(), {}, {"num_envs": [8]}, [1000, 1001], 5.0) == 3.0

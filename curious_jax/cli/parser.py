@@ -7,6 +7,7 @@ exit status 2 (program.py).
 import argparse
 import dataclasses
 import difflib
+import errno
 import json
 import os
 import types
@@ -262,6 +263,8 @@ def _of_algorithm(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
 def read_config(file: str | Path) -> dict[str, Any]:
     """The flat settings of a config.json, each checked by itself."""
     try:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe would be waited for, a device read for ever
+            raise OSError(errno.EINVAL, "not a regular file", str(file))
         data = json.loads(Path(file).read_text())
     except OSError as error:
         raise ConfigError(f"--config {file}: cannot be read ({error.strerror}); give a run's config.json") from None

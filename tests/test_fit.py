@@ -252,6 +252,7 @@ def test_figures_of_the_final_evaluation(two_epochs):
     assert 0 < progress.train_s < progress.wall_s and progress.compile_s < progress.wall_s
 
 
+@pytest.mark.slow
 def test_reach_is_learned_and_confirmed():
     settings = dict(hidden_size=64, hidden_layers=2, num_envs=16, updates_per_cycle=40, batch_size=128, capacity=2000)
     config = tiny_config(

@@ -59,6 +59,7 @@ def test_a_module_that_cannot_be_imported(refuse):
     assert line == ("error: --import nobody_s: there is no such module; start in its folder, or put that on PYTHONPATH")
 
 
+@pytest.mark.slow
 def test_an_own_module_is_trained_and_used_by_every_program(small, corner, capsys):
     options = [*small, "--modules", "reach,corner"]
     assert train.main([*options, "--import", corner, "--out", "run"]) == 0

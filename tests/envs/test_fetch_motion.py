@@ -114,6 +114,7 @@ def test_a_cube_let_go_on_another_stays_there_on_c():
     check_stack("c")
 
 
+@pytest.mark.slow
 def test_with_sleeping_cubes_the_script_holds_and_stacks_as_well():
     check_script("c, sleep", 20, 19)
     check_hold("c, sleep")

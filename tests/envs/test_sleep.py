@@ -7,7 +7,7 @@ from envs.fetch.observation import SensorLayout
 from envs.physics.native import NativePhysics
 from envs.physics.sleep import Sleepers
 
-WORLDS, STEPS = 16, 50
+WORLDS, STEPS = 16, 30
 LAYOUT = fetch.env("c").layout
 FAR = [1.15, 0.4]  # of the table, away from the hand's start
 
@@ -69,7 +69,7 @@ def test_with_sleeping_cubes_everything_moves_as_without():
 def test_a_cube_that_nothing_touches_stays_to_the_micrometre():
     states = fetch.at(fetch.reset("c, sleep", 2), [[FAR, [1.15, 1.1]]] * 2)
     start = np.asarray(states.physics.qpos)[:, 10:]
-    last, obs = fetch.run("c, sleep", states, np.zeros((200, 2, 4)))
+    last, obs = fetch.run("c, sleep", states, np.zeros((100, 2, 4)))
     np.testing.assert_allclose(np.asarray(last.physics.qpos)[:, 10:], start, atol=1e-6)
     for k in (1, 2):
         np.testing.assert_allclose(obs[-1][:, LAYOUT.cube_position(k)], obs[0][:, LAYOUT.cube_position(k)], atol=1e-6)

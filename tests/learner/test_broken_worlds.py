@@ -63,7 +63,8 @@ def first_starts(state):
     return np.asarray(jax.random.key_data(jax.random.split(key_reset, ENVS)))
 
 
-@pytest.mark.parametrize("world", ["point", pytest.param("fetch", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["point", "fetch"])
 def test_a_nan_in_one_of_sixteen_worlds(world):
     """In the first cycle; then 200 steps of each world and 20 updates. All episodes are self-evaluations, so that the
     windows would see it."""

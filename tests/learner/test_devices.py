@@ -109,6 +109,7 @@ def test_first_cycle_with_c_physics(tmp_path):
     check_first_cycle(four_devices(tmp_path, "fetch"), "fetch")
 
 
+@pytest.mark.slow
 def test_what_four_devices_saved_opens_on_one(four, capsys):
     """The policy acts as the saved state does, to 1e-6; the state's tree is a run's, leaf for leaf."""
     run = four / "run"
@@ -136,6 +137,7 @@ def test_what_four_devices_saved_opens_on_one(four, capsys):
     assert json.loads(capsys.readouterr().out)["trained_episodes"] == 16
 
 
+@pytest.mark.slow
 def test_a_run_of_four_devices_goes_on_with_one(four, tmp_path, refuse, capsys):
     import shutil
 

@@ -8,8 +8,13 @@ XLA keeps them binary compatible within one major version.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import math
+import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +92,8 @@ class _CallFrame(ctypes.Structure):
 
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_CallFrame))
 _targets: dict[str, tuple[Any, int, int]] = {}  # handler, n, m; XLA keeps their addresses as long as the process lives
+_leaving, _refused = threading.Event(), threading.Event()  # Python ends, so calls are refused; one has been
+_last_call = -math.inf  # s, of time.monotonic
 
 
 def register(name: str, function: HostFunction, inputs: int, outputs: int) -> None:
@@ -105,6 +112,11 @@ def register(name: str, function: HostFunction, inputs: int, outputs: int) -> No
             extension = ctypes.cast(frame.contents.extension, ctypes.POINTER(_MetadataExtension)).contents
             extension.metadata.contents.version.major, extension.metadata.contents.version.minor = _VERSION
             return None
+        global _last_call
+        if _leaving.is_set():
+            _refused.set()
+            return _error(frame.contents.api, f"{name}: Python is ending")
+        _last_call = time.monotonic()
         try:
             x, out = _view(frame.contents.arguments, inputs), _view(frame.contents.results, outputs)
             if x.shape[:-1] != out.shape[:-1]:
@@ -133,6 +145,25 @@ def call(name: str, x: jax.Array) -> jax.Array:
     if x.dtype != np.float32 or x.shape != (inputs,):
         raise TypeError(f"{name}: takes float32 [{inputs}], got {x.dtype} {list(x.shape)}")
     return jax.ffi.ffi_call(name, jax.ShapeDtypeStruct((outputs,), np.float32), vmap_method="expand_dims")(x)
+
+
+@atexit.register
+def _leave() -> None:
+    """Ends the programs under way before Python ends: a call into Python after that would crash or hang the process.
+
+    JAX dispatches programs without waiting for them, so that a script may come to its end while one still steps
+    physics. Such a program is stopped at its next call. One whose results nobody holds any more cannot be asked for:
+    it is given a moment to call, a longer one where an exception, such as Ctrl-C's, ended the script.
+    """
+    _leaving.set()
+    if _last_call == -math.inf:
+        return
+    for array in jax.live_arrays():
+        with contextlib.suppress(Exception):  # stopped
+            array.block_until_ready()
+    moment = 3.0 if hasattr(sys, "last_type") else 0.3
+    if _refused.wait(max(0.0, _last_call + moment - time.monotonic())):
+        time.sleep(0.1)  # for the program to unwind
 
 
 def _view(buffers: _Buffers, size: int) -> np.ndarray:

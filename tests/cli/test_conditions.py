@@ -184,7 +184,7 @@ LIMITS = [  # of the process
         "a run larger than the addresses",
         'ulimit -v 5000000; $train --capacity 2000000 --out "$out"',
         2,
-        "^error: --capacity 2000000: needs .* GiB; lower --capacity to",
+        "^error: --capacity 2000000: needs .* GiB.*; lower --capacity to",
     ),
     *(
         Condition(

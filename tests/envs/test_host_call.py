@@ -1,8 +1,10 @@
 """Host functions under a name: values, leading axes, errors; and programs with C physics stay in JAX's cache."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import jax
 import jax.numpy as jnp
@@ -90,3 +92,41 @@ def test_another_process_finds_the_compiled_c_physics(tmp_path):
     assert list((tmp_path / "curious_jax").glob("*-cache"))
     assert (first[0], second[0]) == ("0", "1")
     assert first[1:] == second[1:]
+
+
+LEAVE = """
+import sys, time
+import jax, jax.numpy as jnp, numpy as np
+from envs.physics import host_call
+
+host_call.register("slow", lambda x, out: (time.sleep(0.005), np.copyto(out, x)), 8, 8)
+work = jnp.ones((512, 512))  # XLA runs what is cheap at once
+
+
+@jax.jit
+def loop(x, y):
+    body = lambda _, c: (host_call.call("slow", c[0]), c[1] @ work / 512)
+    return jax.lax.fori_loop(0, 2000, body, (x, y))
+
+
+began = time.monotonic()
+under_way = loop(jnp.zeros(8, jnp.float32), work)
+assert time.monotonic() - began < 5, "not under way"
+time.sleep(0.2)
+if sys.argv[1] != "held":
+    del under_way
+print("leaving", flush=True)
+if sys.argv[1] == "raised":
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(("way", "status"), [("held", 0), ("dropped", 0), ("raised", -signal.SIGINT)])
+def test_python_may_end_while_a_program_still_calls(way, status):
+    """It used to end in a crash, or not at all."""
+    command, began = [sys.executable, "-c", LEAVE, way], time.monotonic()
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (status, "leaving\n"), done.stderr
+    assert "Segmentation" not in done.stderr and "Fatal" not in done.stderr
+    assert time.monotonic() - began < 50

@@ -68,6 +68,15 @@ def test_links_between_files_lead_somewhere(path):
             assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize(
+    "path", [*PAGES, ROOT / "README.md", *sorted(ROOT.glob("[a-z]*/README.md"))], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_files_named_with_their_folder_are_there(path):
+    folders = "curious_jax|envs|experiments|tests|notebooks|docs"
+    for name in re.findall(rf"`((?:{folders})/[\w/-]+\.\w+)", path.read_text()):
+        assert (ROOT / name).exists(), name
+
+
 def test_every_page_is_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text()
     listed = {name for name in re.findall(r"^  - [^:]+: (\S+\.md)$", text, re.MULTILINE)}

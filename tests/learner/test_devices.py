@@ -49,7 +49,7 @@ def settings_of(world, number):
 def first_cycle(world, number):
     """(state after one cycle with one update, sums of its metrics) of a run on so many devices."""
     config = settings_of(world, number)
-    env = environment.make_env(config)
+    env = environment.make_env(config).with_worlds(config.schedule.num_envs // number)
     run, state = setup(config, env), trainer.init(config, env)
     state, total = trainer.compile_epoch(run, state)(state, no_metrics(config), 1)
     assert all(x.sharding.is_fully_replicated for x in jax.tree.leaves(state))

@@ -151,7 +151,7 @@ def score(trial: Any, fixed: dict[str, Any], space: Space, seeds: Sequence[int],
 
 
 def parser() -> options.OneLineParser:
-    """The search's own options; what is left over is curious_jax.train's."""
+    """Makes the parser of the search's own options; what it leaves over is curious_jax.train's."""
     made = options.OneLineParser(
         prog="python -m experiments.tune", description=(__doc__ or "").split("\n")[0], allow_abbrev=False
     )
@@ -166,12 +166,9 @@ def parser() -> options.OneLineParser:
     return made
 
 
-def main(argv: list[str] | None = None) -> int:
+@program.entry
+def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
-    return program.run(lambda: _main(argv))
-
-
-def _main(argv: list[str] | None) -> int:
     own, rest = parser().parse_known_args(argv)
     trials, minutes = options.at_least("--trials", own.trials, 1), options.convert("--minutes", own.minutes, float)
     if not minutes > 0:

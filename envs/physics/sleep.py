@@ -55,7 +55,7 @@ class Sleepers:
         return [self._model(sleepers) for sleepers in asleep @ (1 << np.arange(asleep.shape[1]))]
 
     def asleep(self, worlds: np.ndarray, target: np.ndarray, hand: np.ndarray) -> np.ndarray:
-        """[n, cubes] bool: who may sleep through the next control step. Arguments as for `models`."""
+        """Tells who may sleep through the next control step: [n, cubes] bool. Arguments as for `models`."""
         position, velocity = worlds[:, self._position], worlds[:, self._velocity]
         standing = np.abs(position[..., 2] - self._rest_height) < _HEIGHT
         awake = ~(standing & (np.abs(velocity) < _SPEED).all(axis=-1))
@@ -82,7 +82,7 @@ class Sleepers:
 
 
 def _hand_box(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    """The box, in the hand's frame, that holds all that collides on it, fingers open and shut: (centre, half size)."""
+    """Measures the box around the hand's solid parts, in its frame, fingers open and shut: (centre, half size)."""
     hand = model.sensor(HAND[0]).objid[0]
     below = {hand}
     for body in range(hand + 1, model.nbody):  # parents come first
@@ -106,7 +106,7 @@ def _hand_box(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rotations(quaternion: np.ndarray) -> np.ndarray:
-    """[n, 4], w first, of any length but 0 -> [n, 3, 3]."""
+    """Turns quaternions [n, 4], w first and of any length but 0, into rotation matrices [n, 3, 3]."""
     w, x, y, z = (quaternion / np.linalg.norm(quaternion, axis=1, keepdims=True)).T
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],

@@ -23,7 +23,7 @@ test: $(VENV)/.installed-dev
 check: lint types test
 
 check-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow
+	$(RUN_TESTS) --dist worksteal -m slow
 
 # Resumes where it stopped. Ten seeds side by side are one program.
 probe-results: $(VENV)/.installed-dev

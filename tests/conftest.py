@@ -8,8 +8,8 @@ from pathlib import Path
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 # Compiling is most of the time. `make check-slow` and the golden runs have the programs that users have.
-if "slow" not in " ".join(sys.argv):
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# The workers of pytest-xdist have other arguments, but inherit the variable.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "0" if "slow" in " ".join(sys.argv) else "1")
 
 import jax  # noqa: E402
 import pytest  # noqa: E402

@@ -1,6 +1,7 @@
 """Trains a run on the host: epochs of the compiled cycle, evaluations between them, one record of its progress."""
 
 import dataclasses
+import functools
 import re
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from curious_jax.evaluation import Result, check_overflow
 from curious_jax.learner import curriculum, devices, perturbation, trainer
 from curious_jax.learner.state import (
     CycleMetrics,
+    Setup,
     TrainState,
     by_seed,
     for_seeds,
@@ -279,11 +281,19 @@ def _count_invalid(progress: Progress) -> tuple[int, ...]:
     return tuple(before + int(now) for before, now in zip(progress.invalid, epoch, strict=True))
 
 
+def _measure_curriculum(run: Setup, estimate: Any, windows: curriculum.CurriculumState) -> tuple[jax.Array, ...]:
+    """Gives C, LP and p [M], and with another estimator than the paper's the success that it expects [M]."""
+    measured = curriculum.summarize(windows, run.config.curriculum, run.worth(estimate, windows))
+    own = run.config.curriculum.estimator != "competence"
+    return (*measured, run.estimator.predict(estimate, windows)) if own else measured
+
+
 def make_rows(progress: Progress, env: Env) -> list[Row]:
     """Makes a line of metrics.jsonl per seed from the last evaluation and the epoch under way."""
     config, total, schedule = progress.config, progress.total, progress.config.schedule
-    measure = for_seeds(config, lambda state: curriculum.summarize(state, config.curriculum))
-    vectors = [by_seed(config, v) for v in measure(progress.state.curriculum)]
+    run, state = setup(config, env), progress.state
+    measure = for_seeds(config, functools.partial(_measure_curriculum, run))
+    vectors = [by_seed(config, v) for v in measure(state.estimator, state.curriculum)]
     cycles = 1 + (progress.cycles - 1) % schedule.cycles_per_epoch  # of this epoch, so far
     losses = [by_seed(config, v) / cycles for v in (total.critic_loss, total.actor_loss, total.q_mean)]
     cycles_per_s, invalid = cycles * config.num_seeds / progress.epoch_s, _count_invalid(progress)
@@ -294,7 +304,7 @@ def make_rows(progress: Progress, env: Env) -> list[Row]:
         row["eval/success"] = result.mean
         row |= {f"eval/success/{name}": rate for name, rate in result.rate.items()}
         row |= {f"eval/n/{name}": n for name, n in result.episodes.items()}
-        for key, vector in zip(("competence", "learning_progress", "p_module"), vectors, strict=True):
+        for key, vector in zip(("competence", "learning_progress", "p_module", "predicted"), vectors, strict=False):
             row |= {f"{key}/{name}": float(vector[s, i]) for i, name in enumerate(env.modules.names)}
         for key, loss in zip(("critic_loss", "actor_loss", "q_mean"), losses, strict=True):
             row[f"train/{key}"] = float(loss[s])

@@ -190,12 +190,13 @@ class Env(Protocol):
 
 
 class Learner(NamedTuple):
-    """An off-policy learner as four pure functions, in optax's manner."""
+    """An off-policy learner as pure functions, in optax's manner."""
 
     init: Callable[[jax.Array], Any]  # key -> state
     act: Callable[[Any, jax.Array], jax.Array]  # state, inputs [..., I] -> action [..., A]
     update: Callable[[Any, "LearnerBatch"], tuple[Any, dict[str, jax.Array]]]  # one gradient step
     end_cycle: Callable[[Any], Any]  # what happens once a cycle (target averaging of the paper preset)
+    td_error: Callable[[Any, "LearnerBatch"], jax.Array] | None = None  # state, batch -> |TD error| [B], without noise
 
 
 @struct.dataclass

@@ -25,7 +25,7 @@ def make_env(config: TrainConfig) -> "Env":
     check_envs_package()
     import_modules(config.imports)
     import envs
-    from curious_jax.learner import devices, mirror, perturbation
+    from curious_jax.learner import devices, estimators, goals, mirror, perturbation
 
     devices.check(config)
     try:
@@ -38,6 +38,8 @@ def make_env(config: TrainConfig) -> "Env":
         )
     perturbation.check(config.perturbation, env)
     mirror.check(config.hindsight.mirror, env)
+    estimators.make(config, env.modules)
+    goals.make(config, env.modules, 1, 1)
     return env
 
 

@@ -110,6 +110,7 @@ class TrainConfig(Settings):
         for name, fixed in FIXED_SETTINGS.get(self.algorithm, {}).items():
             held = value(self, name)
             require(held == fixed, name, held, f"{fixed} with algorithm={self.algorithm}; leave it out")
+        self._check_curriculum()
         schedule, achievable = self.schedule, len(self.modules)
         total = achievable + self.distractors
         enough = f"at least the number of modules, {total}"
@@ -119,6 +120,20 @@ class TrainConfig(Settings):
         begins = self.perturbation.perturb_at
         within = f"at most episodes={schedule.episodes}, the length of the run"
         require(begins is None or begins <= schedule.episodes, "perturb_at", begins, within)
+
+    def _check_curriculum(self) -> None:
+        """Refuses an estimator that nothing asks, and an order that nothing follows."""
+        curriculum = self.curriculum
+        asked = "lp" in (curriculum.selection, self.hindsight.replay)
+        wanted = "competence where neither selection nor replay is by learning progress (lp); leave it out"
+        require(asked or curriculum.estimator == "competence", "estimator", curriculum.estimator, wanted)
+        order = curriculum.order
+        require(
+            not order or curriculum.estimator == "order", "order", ",".join(order), "left out without estimator=order"
+        )
+        known = (*self.modules, *(f"distractor{k + 1}" for k in range(self.distractors)))
+        for name in order:
+            require(name in known and order.count(name) == 1, "order", name, f"each once, among {', '.join(known)}")
 
 
 GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))
@@ -189,8 +204,11 @@ ALGORITHM_SETTINGS: dict[str, dict[str, Any]] = {
 }
 # What her and mgme leave no choice of: their architecture says which module is next.
 FIXED_SETTINGS: dict[str, dict[str, Any]] = {
-    "her": {"selection": "uniform", "replay": "own", "guide": 0.0},
-    "mgme": {"selection": "uniform", "replay": "uniform", "substitution": "drawn"},
+    "her": {"selection": "uniform", "replay": "own", "guide": 0.0, "estimator": "competence", "goals": "uniform"},
+    "mgme": {
+        **{"selection": "uniform", "replay": "uniform", "substitution": "drawn"},
+        **{"estimator": "competence", "goals": "uniform"},
+    },
 }
 
 

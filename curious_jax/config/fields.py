@@ -16,6 +16,8 @@ WORLDS = ("fetch", "point")
 STARTS = ("default", "fetch-reach", "fetch-push")
 SUBSTITUTIONS = ("own", "drawn")
 SELECTIONS = ("lp", "uniform")
+ESTIMATORS = ("competence", "ema", "learnability", "bayes", "plr", "model", "uniform", "order")
+GOALS = ("uniform", "alp-gmm", "riac", "mega", "vds", "learnability")
 REPLAYS = ("lp", "uniform", "own")
 GOAL_REPLAYS = ("her", "none")
 MAX_COUNT = 10**9  # of anything: int32 counters hold it
@@ -35,6 +37,7 @@ def option(
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
+    open: bool = False,
 ) -> Any:
     """A dataclass field with what `--help` shows of it and what a value is checked against.
 
@@ -42,10 +45,10 @@ def option(
       source: of the default: P the paper, C the authors' program, empty for ours.
       low, high: the range of a number, both included; a whole number without them is from 1 to MAX_COUNT.
       choices: the words that it may be.
+      open: any other name may be registered, too; whoever looks it up refuses one that is not.
     """
-    return field(
-        default=default, metadata={"help": help, "source": source, "low": low, "high": high, "choices": choices}
-    )
+    held = {"help": help, "source": source, "low": low, "high": high, "choices": choices, "open": open}
+    return field(default=default, metadata=held)
 
 
 def kind(f: dataclasses.Field) -> Any:
@@ -80,7 +83,7 @@ def fits(f: dataclasses.Field, value: Any) -> bool:
     if value is None:
         return _optional(f)
     if isinstance(value, str):
-        return value in f.metadata["choices"]
+        return value in f.metadata["choices"] or (f.metadata["open"] and value.replace("-", "_").isidentifier())
     if kind(f) is tuple:
         return isinstance(value, tuple) and all(isinstance(name, str) and name for name in value)
     if kind(f) is bool or isinstance(value, bool):

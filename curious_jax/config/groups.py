@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass
 
-from curious_jax.config.fields import GOAL_REPLAYS, REPLAYS, SELECTIONS, SUBSTITUTIONS, Settings, option, require
+from curious_jax.config.fields import (
+    ESTIMATORS,
+    GOAL_REPLAYS,
+    GOALS,
+    REPLAYS,
+    SELECTIONS,
+    SUBSTITUTIONS,
+    Settings,
+    option,
+    require,
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,22 @@ class CurriculumConfig(Settings):
         "modules to practise: by learning progress (as curious does) or uniform (muvfa); her and mgme have no choice",
         "P",
         choices=SELECTIONS,
+    )
+    estimator: str = option(
+        "competence",
+        "what lp goes by, for selection and replay: competence (the paper's |C - C before|), ema, learnability, bayes, "
+        "plr, model, uniform, or order: one module after the other",
+        "P",
+        choices=ESTIMATORS,
+        open=True,
+    )
+    order: tuple[str, ...] = option((), "modules in the order of --estimator order; none: as in --modules")
+    goals: str = option(
+        "uniform",
+        "goals within a module, for exploring episodes: uniform, alp-gmm, riac, mega, vds or learnability",
+        "P",
+        choices=GOALS,
+        open=True,
     )
 
 

@@ -4,6 +4,8 @@ C_i is the mean of module i's last l results, LP_i the difference to the l befor
 with p_LP(i) = ε/N + (1-ε)·|LP_i| / Σ|LP|.
 """
 
+from typing import NamedTuple
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -100,23 +102,42 @@ def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None =
     return epsilon * uniform + (1.0 - epsilon) * share
 
 
+class Worth(NamedTuple):
+    """What an estimator (learner/estimators) makes of the modules, in place of |LP|."""
+
+    scores: jax.Array  # [M], not negative
+    epsilon: float | None = None  # share of uniform choice; None for the run's
+
+
 def module_probabilities(
-    state: CurriculumState, config: CurriculumConfig, lp: bool, valid: jax.Array | None = None
+    state: CurriculumState,
+    config: CurriculumConfig,
+    lp: bool,
+    valid: jax.Array | None = None,
+    worth: Worth | None = None,
 ) -> jax.Array:
-    """Returns p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False."""
+    """Returns p(i) [M] for selection or replay: p_LP, or uniform over the valid modules when lp is False.
+
+    Args:
+      worth: an estimator's; None for the paper's, |LP|.
+    """
     _, progress = competence_and_progress(state)
-    return probabilities(progress if lp else jnp.zeros_like(progress), config.epsilon, valid)
+    scores, epsilon = (progress, None) if worth is None else worth
+    epsilon = config.epsilon if epsilon is None else epsilon
+    return probabilities(scores if lp else jnp.zeros_like(progress), epsilon, valid)
 
 
-def summarize(state: CurriculumState, config: CurriculumConfig) -> tuple[jax.Array, jax.Array, jax.Array]:
+def summarize(
+    state: CurriculumState, config: CurriculumConfig, worth: Worth | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns (C [M], LP [M], p of selection [M]), as metrics.jsonl reports them."""
     competence, progress = competence_and_progress(state)
-    return competence, progress, module_probabilities(state, config, config.selection == "lp")
+    return competence, progress, module_probabilities(state, config, config.selection == "lp", worth=worth)
 
 
 @jax.named_scope("curriculum")
 def choose(
-    state: CurriculumState, config: CurriculumConfig, key: jax.Array, num_envs: int
+    state: CurriculumState, config: CurriculumConfig, key: jax.Array, num_envs: int, worth: Worth | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """Draws (module [E] int32, self-evaluation flag [E] bool), one per environment (Algorithm 1, lines 4-5).
 
@@ -126,6 +147,6 @@ def choose(
     num_modules = state.results.shape[0]
     flag = jax.random.bernoulli(key_flag, config.self_evaluation, (num_envs,))
     uniform = jax.random.randint(key_uniform, (num_envs,), 0, num_modules)
-    p = module_probabilities(state, config, config.selection == "lp")
+    p = module_probabilities(state, config, config.selection == "lp", worth=worth)
     chosen = jax.random.choice(key_module, num_modules, (num_envs,), p=p)
     return jnp.where(flag, uniform, chosen).astype(jnp.int32), flag

@@ -84,6 +84,13 @@ def make(network: NetworkConfig, config: DDPGConfig, input_size: int, action_siz
             state = average_targets(state)
         return state, {"critic_loss": c_loss, "actor_loss": a_loss, "q_mean": q_mean}
 
+    def td_error(state: DDPGState, batch: LearnerBatch) -> jax.Array:
+        next_q = critic.apply(
+            state.target_critic, batch.next_inputs, actor.apply(state.target_actor, batch.next_inputs)
+        )
+        y = target_value(batch.reward, next_q, config.discount)
+        return jnp.abs(critic.apply(state.critic, batch.inputs, batch.action) - y)
+
     def average_targets(state: DDPGState) -> DDPGState:
         return state.replace(
             target_actor=average(state.target_actor, state.actor, config.target_rate),
@@ -93,4 +100,4 @@ def make(network: NetworkConfig, config: DDPGConfig, input_size: int, action_siz
     def end_cycle(state: DDPGState) -> DDPGState:
         return average_targets(state) if config.target_period == "cycle" else state
 
-    return Learner(init, act, update, end_cycle)
+    return Learner(init, act, update, end_cycle, td_error)

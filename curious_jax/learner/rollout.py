@@ -1,5 +1,7 @@
 """Collects one batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
 
+from collections.abc import Callable
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,9 @@ import jax.numpy as jnp
 from curious_jax.config import ExplorationConfig
 from curious_jax.learner import devices, guidance
 from curious_jax.types import Env, Episode, Policy
+
+Propose = Callable[[jax.Array, jax.Array], jax.Array]
+"""(module [E], obs [E, O] at the start) -> goal [E, G]."""
 
 
 def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
@@ -27,6 +32,7 @@ def collect(
     module: jax.Array,
     exploring: jax.Array,
     offset: jax.Array | None = None,
+    propose: Propose | None = None,
 ) -> tuple[Episode, jax.Array]:
     """Plays E whole episodes from fresh starts and fresh goals.
 
@@ -35,6 +41,7 @@ def collect(
       module: [E] int32.
       exploring: [E] bool, which environments add exploration noise and may be guided.
       offset: [O], added to everything that the sensors read (perturbation.py); None for nothing.
+      propose: gives the goals of exploring episodes; None for uniform ones.
     Returns:
       (Episode [E, ...], overflow []: some physics buffer ran out).
     """
@@ -47,6 +54,9 @@ def collect(
     chex.assert_shape(state.obs, (num_envs, env.obs_size))
     goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
     goal_at = jax.vmap(env.modules.goal_at)
+    if propose is not None:
+        shown = state.obs if offset is None else state.obs + offset
+        goal = jnp.where(exploring[:, None], propose(module, shown), goal)
 
     def observe(state):
         return state.obs if offset is None else state.obs + offset

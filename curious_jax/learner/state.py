@@ -9,8 +9,10 @@ import numpy as np
 from flax import struct
 
 from curious_jax.config import TrainConfig
-from curious_jax.learner import algorithms, curriculum, ddpg, normalizer, replay, td3
+from curious_jax.learner import algorithms, curriculum, ddpg, estimators, goals, normalizer, replay, td3
 from curious_jax.types import Env, Learner, Policy
+
+STREAM = 0xE571  # folded into keys for estimator and goals, so that a run without them draws the same numbers
 
 
 @struct.dataclass
@@ -23,6 +25,8 @@ class TrainState:
     curriculum: curriculum.CurriculumState
     key: jax.Array
     cycle: jax.Array  # [] int32, cycles done
+    estimator: Any = ()  # what it keeps beside the windows
+    goals: Any = ()  # what the goal sampler keeps
 
 
 @struct.dataclass
@@ -51,10 +55,24 @@ class Setup(NamedTuple):
     env: Env
     learner: Learner
     algorithm: algorithms.Algorithm
+    estimator: estimators.Estimator
+    goals: goals.Sampler | None  # None: the modules' own, uniform goals
+
+    def worth(self, state: Any, windows: curriculum.CurriculumState) -> curriculum.Worth:
+        """Asks the estimator what the modules are worth.
+
+        Args:
+          state: the estimator's.
+        """
+        return curriculum.Worth(self.estimator.scores(state, windows), self.estimator.epsilon)
 
 
 def setup(config: TrainConfig, env: Env) -> Setup:
-    """Builds the learner for this environment's sizes."""
+    """Builds learner, estimator and goal sampler for this environment's sizes.
+
+    Raises:
+      ConfigError: on an estimator or goal sampler that nobody registered.
+    """
     modules = env.modules
     sizes = env.obs_size + modules.goal_size + modules.num_modules, env.action_size
     if config.learner == "td3":
@@ -62,13 +80,22 @@ def setup(config: TrainConfig, env: Env) -> Setup:
     else:
         learner = ddpg.make(config.network, config.ddpg, *sizes)
     algorithm = algorithms.ALGORITHMS[config.algorithm]
-    return Setup(config, env, algorithm.extend(learner, modules.num_modules), algorithm)
+    return Setup(
+        config,
+        env,
+        algorithm.extend(learner, modules.num_modules),
+        algorithm,
+        estimators.make(config, modules),
+        goals.make(config, modules, *sizes),
+    )
 
 
 def init_one(run: Setup, seed: jax.Array) -> TrainState:
     """Makes the state of one seed before its first cycle."""
-    config, env, learner, _ = run
-    key_learner, key_run = jax.random.split(jax.random.key(seed))
+    config, env, learner = run.config, run.env, run.learner
+    key = jax.random.key(seed)
+    key_learner, key_run = jax.random.split(key)
+    key_estimator, key_goals = jax.random.split(jax.random.fold_in(key, STREAM))
     modules = env.modules
     return TrainState(
         learner=learner.init(key_learner),
@@ -84,6 +111,8 @@ def init_one(run: Setup, seed: jax.Array) -> TrainState:
         curriculum=curriculum.init(modules.num_modules, config.curriculum),
         key=key_run,
         cycle=jnp.zeros((), jnp.int32),
+        estimator=run.estimator.init(key_estimator),
+        goals=run.goals.init(key_goals) if run.goals else (),
     )
 
 

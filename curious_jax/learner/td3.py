@@ -96,6 +96,12 @@ def make(network: NetworkConfig, config: DDPGConfig, td3: TD3Config, input_size:
         state = jax.lax.cond(due, update_actor, lambda state, batch: state, state, batch)
         return state, {"critic_loss": loss, "actor_loss": state.actor_loss, "q_mean": q_mean}
 
+    def td_error(state: TD3State, batch: LearnerBatch) -> jax.Array:
+        next_action = actor.apply(state.target_actor, batch.next_inputs)
+        next_q = both(state.target_critics, batch.next_inputs, next_action).min(axis=0)
+        y = target_value(batch.reward, next_q, config.discount)
+        return jnp.abs(both(state.critics, batch.inputs, batch.action) - y).mean(axis=0)
+
     def average_targets(state: TD3State) -> TD3State:
         return state.replace(
             target_actor=average(state.target_actor, state.actor, config.target_rate),
@@ -105,4 +111,4 @@ def make(network: NetworkConfig, config: DDPGConfig, td3: TD3Config, input_size:
     def end_cycle(state: TD3State) -> TD3State:
         return average_targets(state) if config.target_period == "cycle" else state
 
-    return Learner(init, act, update, end_cycle)
+    return Learner(init, act, update, end_cycle, td_error)

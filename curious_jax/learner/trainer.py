@@ -12,10 +12,10 @@ import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
 from curious_jax.learner import (
+    batches,
     curriculum,
     devices,
-    hindsight,
-    mirror,
+    feedback,
     normalizer,
     perturbation,
     replay,
@@ -34,22 +34,28 @@ from curious_jax.learner.state import (
     seeds,
     setup,
 )
-from curious_jax.types import Env, LearnerBatch, Transition
+from curious_jax.types import Env, LearnerBatch
 
 
 def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics]:
     """Runs one cycle for one seed (Algorithm 1): E episodes, then the updates."""
-    config, env, learner, algorithm = run
+    config, env, learner, algorithm = run[:4]
     modules, schedule = env.modules, config.schedule
     key, key_choose, key_collect, key_updates = jax.random.split(state.key, 4)
     turn = algorithm.turn(state.learner, schedule, state.cycle, modules.num_modules)
 
     # Module and goal selection, then E episodes in parallel [lines 4-14].
-    module, self_evaluation = curriculum.choose(state.curriculum, config.curriculum, key_choose, schedule.num_envs)
+    worth = run.worth(state.estimator, state.curriculum)
+    module, self_evaluation = curriculum.choose(
+        state.curriculum, config.curriculum, key_choose, schedule.num_envs, worth
+    )
     module = algorithm.practise(module, turn)
     offset = perturbation.offset(config.perturbation, env, state.cycle * schedule.num_envs)
     policy = make_policy(run, policy_params(state))
-    episode, overflow = rollout.collect(policy, env, config.exploration, key_collect, module, ~self_evaluation, offset)
+    propose = feedback.make_proposals(run, state, key_choose)
+    episode, overflow = rollout.collect(
+        policy, env, config.exploration, key_collect, module, ~self_evaluation, offset, propose
+    )
 
     # Memory, with each episode's relevance to every module [line 15].
     relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
@@ -60,10 +66,13 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     # Self-evaluation results → competence, LP, p_LP [lines 16-19].
     windows = curriculum.update(state.curriculum, module, episode.success, self_evaluation & episode.valid)
+    results = feedback.gather(run, state, statistics, episode, self_evaluation, relevant, key_choose)
+    estimate = run.estimator.update(state.estimator, results)
 
     # Module and goal replay, rewards, gradient steps [lines 20-22].
-    wanted = algorithm.replay(replay_modules(run, windows, store), turn)
-    update = make_update(run, store, statistics, wanted)
+    wanted = algorithm.replay(replay_modules(run, windows, store, run.worth(estimate, windows)), turn)
+    draw = batches.make(run, store, statistics, wanted)
+    update = make_update(run, draw)
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
     updated, losses = jax.lax.scan(update, algorithm.pick(state.learner, turn), keys)
     updated = algorithm.put(state.learner, turn, learner.end_cycle(updated))
@@ -75,6 +84,8 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
         curriculum=windows,
         key=key,
         cycle=state.cycle + 1,
+        estimator=estimate,
+        goals=feedback.learn_goals(run, state.goals, results, updated, draw, statistics),
     )
     metrics = CycleMetrics(
         **jax.tree.map(jnp.mean, losses),
@@ -84,47 +95,31 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     return state, metrics
 
 
-def replay_modules(run: Setup, windows: curriculum.CurriculumState, store: replay.ReplayState) -> jax.Array:
+def replay_modules(
+    run: Setup, windows: curriculum.CurriculumState, store: replay.ReplayState, worth: curriculum.Worth | None = None
+) -> jax.Array:
     """Chooses the module that each transition of a batch is for, by p_LP or uniformly: [B] int32."""
     config = run.config
     lp = config.hindsight.replay == "lp"
-    p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0)
+    p = curriculum.module_probabilities(windows, config.curriculum, lp, valid=store.count > 0, worth=worth)
     return replay.batch_modules(p, config.schedule.batch_size)
 
 
 def make_update(
-    run: Setup, store: replay.ReplayState, statistics: normalizer.NormalizerState, wanted: jax.Array
+    run: Setup, draw: Callable[[jax.Array], LearnerBatch]
 ) -> Callable[[Any, jax.Array], tuple[Any, dict[str, jax.Array]]]:
-    """Makes one gradient step, (learner state, key) -> (learner state, losses): draw a batch, rewrite it, learn.
+    """Makes one gradient step, (learner state, key) -> (learner state, losses): draw a batch, learn.
 
     Args:
-      wanted: [B] int32, the module that each transition is for.
+      draw: as `batches.make` makes it.
     """
-    config, modules = run.config, run.env.modules
 
     def update(learner_state, key):
-        key_sample, key_substitute = jax.random.split(key)
-        drawn = devices.split(replay.draw(store, key_sample, wanted, config.hindsight.replay == "own"))
-        batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, *drawn)
-        if config.hindsight.mirror:
-            batch = mirror.reflect(run.env, key_substitute, batch)
-        batch = encode(run, statistics, batch)
+        batch = draw(key)
         with jax.named_scope("gradients"):
             return run.learner.update(learner_state, batch)
 
     return update
-
-
-@jax.named_scope("input")
-def encode(run: Setup, statistics: normalizer.NormalizerState, batch: Transition) -> LearnerBatch:
-    """Turns a batch into the networks' inputs [B, I]."""
-    view = functools.partial(normalizer.policy_input, statistics, run.config.normalizer, run.env.modules)
-    return LearnerBatch(
-        inputs=view(batch.obs, batch.goal, batch.module),
-        action=batch.action,
-        reward=batch.reward,
-        next_inputs=view(batch.next_obs, batch.next_goal, batch.module),
-    )
 
 
 def _if_any(store: replay.ReplayState, learned: Any, before: Any) -> Any:

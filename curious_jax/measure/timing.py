@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
-from curious_jax.learner import replay, rollout, trainer
+from curious_jax.learner import batches, replay, rollout, trainer
 from curious_jax.learner.state import PolicyParams, Setup, init_one, make_policy, no_metrics, policy_params, setup
 from curious_jax.types import Env, LearnerBatch
 
@@ -91,7 +91,7 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
     wanted = jnp.arange(config.schedule.batch_size, dtype=jnp.int32) % env.modules.num_modules
 
     def updates(learner: Any, store: replay.ReplayState, key: jax.Array) -> Any:
-        update = trainer.make_update(run, store, state.normalizer, wanted)
+        update = trainer.make_update(run, batches.make(run, store, state.normalizer, wanted))
         return jax.lax.scan(update, learner, jax.random.split(key, steps))
 
     learner, key = run.algorithm.pick(state.learner, jnp.int32(0)), jax.random.key(config.seed)

@@ -70,7 +70,7 @@ def need(config: TrainConfig, env: Env) -> Need:
         batch_size=4 * schedule.batch_size * (4 * inputs + activations) // shares,
         hidden_size=copies * learner * 5 // 4,  # a gradient beside weights, targets and two moments
         updates_per_cycle=16 * schedule.updates_per_cycle,
-        window=copies * _bytes(state.curriculum),
+        window=copies * _bytes((state.curriculum, state.estimator, state.goals)),
         checkpoint_minutes=store if on_cpu else 0,
     )
     return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))

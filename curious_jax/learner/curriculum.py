@@ -103,7 +103,7 @@ def probabilities(progress: jax.Array, epsilon: float, valid: jax.Array | None =
 
 
 class Worth(NamedTuple):
-    """What an estimator (learner/estimators) makes of the modules, in place of |LP|."""
+    """Holds what an estimator (learner/estimators) makes of the modules, in place of |LP|."""
 
     scores: jax.Array  # [M], not negative
     epsilon: float | None = None  # share of uniform choice; None for the run's

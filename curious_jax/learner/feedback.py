@@ -71,7 +71,7 @@ def gather(
 
 
 def _td_errors(run: Setup, state: TrainState, statistics: NormalizerState, episode: Episode) -> jax.Array:
-    """Computes the mean |TD error| of each episode, for its own module and goal, by the critic before the cycle: [E]."""
+    """Computes the mean |TD error| of each episode by the critic before the cycle, for its own module and goal."""
     modules, (number, steps) = run.env.modules, episode.action.shape[:2]
     flat = lambda x: x.reshape(number * steps, *x.shape[2:])  # noqa: E731
     module, goal = (jnp.repeat(x, steps, axis=0) for x in (episode.module, episode.goal))

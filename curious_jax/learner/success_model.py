@@ -65,7 +65,7 @@ class SuccessModel(NamedTuple):
         counted: jax.Array,
         cycle: jax.Array,
     ) -> ModelState:
-        """Adds those results [E] of a cycle that are counted, and takes STEPS gradient steps on results drawn uniformly.
+        """Adds those results [E] of a cycle that are counted, and takes STEPS gradient steps on results from the ring.
 
         Args:
           module, goal, success, counted: [E] int32, [E, G], [E] bool, [E] bool; of more than R the last stay.

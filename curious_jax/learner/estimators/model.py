@@ -44,8 +44,8 @@ def make(config: TrainConfig, modules: ModuleTable) -> Estimator:
         keys = jax.random.split(key_goals, (number, GOALS))
         goals = jax.vmap(jax.vmap(modules.sample_goal, (0, None)))(keys, jnp.arange(number))
         state = model.init(key_model)
-        copies = [jax.tree.map(jnp.copy, state.params) for _ in range(2)]
-        return LaggedState(state, *copies, goals)
+        newer, older = (jax.tree.map(jnp.copy, state.params) for _ in range(2))
+        return LaggedState(model=state, newer=newer, older=older, goals=goals)
 
     def update(state: LaggedState, results: Results) -> LaggedState:
         counted = results.self_evaluation & results.valid

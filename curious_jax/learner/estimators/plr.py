@@ -1,8 +1,9 @@
 """Prioritised Level Replay with modules as levels (Jiang et al., ICML 2021, arXiv 2010.03934, Section 3).
 
 A module's score is the mean |TD error| of the exploring episodes that were last collected for it. Modules are drawn
-from (1 - ρ)·P_S + ρ·P_C: P_S in proportion to (1 / rank of the score)^(1/β), P_C to staleness, the cycles since a module
-was last drawn. β and ρ are the source's, and there is no other uniform share. A module without a score ranks first.
+from (1 - ρ)·P_S + ρ·P_C: P_S in proportion to (1 / rank of the score)^(1/β), P_C to staleness, the cycles since a
+module was last drawn. β and ρ are the source's, and there is no other uniform share. A module without a score ranks
+first.
 """
 
 import jax

@@ -41,5 +41,5 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
         return None
     if name not in _MAKERS:
         known = ", ".join([UNIFORM, *_MAKERS])
-        raise ConfigError(f"--goals {name}: must be one of {known}, or --import the Python module that registers it")
+        raise ConfigError(f"--goals {name}: must be one of {known}, or --import the module that registers it")
     return _MAKERS[name](config, modules, input_size, action_size)

@@ -31,6 +31,8 @@ _HOMES = {
     "load_policy": "curious_jax.run.acting",
     "save_policy": "curious_jax.run.acting",
     "register": "envs.modules",
+    "register_estimator": "curious_jax.learner.estimators:register",
+    "register_goals": "curious_jax.learner.goals:register",
 }
 _PROGRAMS = ("fit", "evaluate")  # modules of this package that are functions, too
 

@@ -20,6 +20,7 @@ from curious_jax.learner.state import PolicyParams, Setup, for_seeds, make_polic
 from curious_jax.types import Env
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`
+WORST, TRIES = 0.1, 10  # share of the goals that are the worst, and episodes that find them
 EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
 
 
@@ -117,6 +118,61 @@ def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success:
         successes={names[i]: int(success[module == i].sum()) for i in ids},
         episodes={names[i]: int((module == i).sum()) for i in ids},
     )
+
+
+def worst_goals(rates: np.ndarray, share: float = WORST) -> float:
+    """Computes the mean success over the worst goals, CVaR (Rutherford et al. 2024): [N] -> the lowest share's mean.
+
+    Args:
+      share: of the goals; at least one goal counts.
+    """
+    lowest = np.sort(rates)[: max(1, round(share * rates.size))]
+    return float(lowest.mean())
+
+
+def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, float]]]:
+    """Compiles the test of the worst goals: `goals` of each achievable module, TRIES episodes each.
+
+    Returns:
+      (params, keys, offset), as make_evaluator takes them -> per seed {module: success on the worst tenth of goals}.
+    """
+    config, number = run.config, -(-goals // TRIES) * TRIES
+    run = run._replace(env=run.env.with_worlds(number * config.num_seeds))
+
+    def batch(params: PolicyParams, key: jax.Array, trial: jax.Array, module: jax.Array, offset: Any) -> Any:
+        """Tries every goal of a module once: (success [N], overflow [])."""
+        modules = run.algorithm.test(jnp.full(number, module))
+        wanted = jax.vmap(run.env.modules.sample_goal)(jax.random.split(key, number), modules)
+        policy, exploring = make_policy(run, params), jnp.zeros(number, bool)
+        episode, overflow = rollout.collect(
+            policy,
+            run.env,
+            run.config.exploration,
+            jax.random.fold_in(key, 1 + trial),
+            modules,
+            exploring,
+            offset,
+            propose=lambda module, obs, goal: wanted,
+        )
+        return episode.success, overflow
+
+    program = jax.jit(for_seeds(config, batch, (0, 0, None, None, None)))
+    fold = for_seeds(config, jax.random.fold_in, (0, None))
+
+    def measure(params: Any, keys: Any, offset: Any = None) -> list[dict[str, float]]:
+        found: list[dict[str, float]] = [{} for _ in range(config.num_seeds)]
+        for module in achievable(run.env):
+            own = fold(keys, int(module))
+            tries = [
+                jax.device_get(program(params, own, jnp.int32(t), jnp.int32(module), offset)) for t in range(TRIES)
+            ]
+            check_overflow([overflow for _, overflow in tries])
+            rates = np.mean([success for success, _ in tries], axis=0).reshape(config.num_seeds, number)
+            for seed, own_rates in zip(found, rates, strict=True):
+                seed[run.env.modules.names[module]] = worst_goals(own_rates)
+        return found
+
+    return measure
 
 
 def evaluate(

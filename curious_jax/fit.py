@@ -36,6 +36,7 @@ __all__ = ["Progress", "begin", "fit", "resume"]
 
 CONFIRM_EPISODES = 100  # per module, fresh ones, before a run stops at its target
 CONFIRM_STREAM = 0xC0F1
+WORST_STREAM = 0xC7A2
 SLICE_S = 1.0  # target length of one compiled call, so that Ctrl-C is handled within about a second
 
 Row = dict[str, float]  # a line of metrics.jsonl
@@ -234,6 +235,8 @@ class _Loop:
         schedule, results = self.config.schedule, self._evaluate_now(progress)
         progress = self.at_now(dataclasses.replace(progress, results=results))
         metrics = tuple(make_rows(progress, self.env))
+        if schedule.cvar_goals and progress.cycles >= schedule.cycles:
+            metrics = tuple(row | worst for row, worst in zip(metrics, self._find_worst(progress), strict=True))
         progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics)
         if progress.status is Status.RUNNING:
             progress = self._decide(progress)
@@ -256,6 +259,18 @@ class _Loop:
                 return dataclasses.replace(progress, status=Status.TARGET_REACHED, results=fresh)
         done = progress.cycles >= self.config.schedule.cycles
         return dataclasses.replace(progress, status=Status.COMPLETED if done else Status.RUNNING)
+
+    def _find_worst(self, progress: Progress) -> list[Row]:
+        """Measures success on the worst goals, at the end of a run that asks for it."""
+        measure = evaluation.make_worst_case(self.run, self.config.schedule.cvar_goals or 0)
+        keys = jnp.stack([evaluation.evaluation_key(s, progress.episodes, WORST_STREAM) for s in self.seeds])
+        offset = perturbation.offset(self.config.perturbation, self.env, progress.episodes)
+        found = measure(policy_params(progress.state), keys.reshape(seed_axis(self.config)), offset)
+        means = [sum(one.values()) / len(one) for one in found]
+        return [
+            {"eval/cvar": mean, **{f"eval/cvar/{name}": rate for name, rate in one.items()}}
+            for mean, one in zip(means, found, strict=True)
+        ]
 
     def _evaluate_now(self, progress: Progress) -> tuple[Result, ...]:
         return self._evaluate(progress, evaluation.EVALUATION_STREAM, self.config.schedule.evaluation_episodes)

@@ -13,3 +13,6 @@ SETTINGS = {
 }
 PERTURBATION = dict(perturb_at=9_600, perturb_shift=0.1, episodes=19_200)
 SCALING = dict(modules=("reach", *(f"drag{k}" for k in range(1, 10))), evaluation_episodes=200)
+CURRICULA = dict(
+    hidden_size=64, updates_per_cycle=40, episodes=12_800, capacity=12_800, cvar_goals=100, perturb_at=9_600
+)

@@ -17,6 +17,7 @@ import pytest
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
 from curious_jax.config import option_name
+from curious_jax.config.fields import ESTIMATORS, GOALS
 from curious_jax.learner import curriculum, replay
 from envs import modules as env_modules
 from envs.fetch import constants
@@ -124,7 +125,7 @@ def test_an_unknown_table_is_an_error():
 
 
 def test_quoted_code_stands_in_the_program():
-    sources = ("trainer.py", "rollout.py", "hindsight.py", "state.py")
+    sources = ("trainer.py", "batches.py", "rollout.py", "hindsight.py", "state.py")
     code = " ".join(" ".join((ROOT / "curious_jax" / "learner" / name).read_text().split()) for name in sources)
     table = page("algorithm.md").split("## The formulas")[0]
     quotes = [q for cells in table_rows(table)[2:] for q in re.findall(r"`([^`]+)`", cells[-1])]
@@ -220,6 +221,29 @@ def test_the_pages_module_trains(lift_script, small):
     )
     assert done.returncode == 0, done.stderr
     assert "'lift': " in done.stdout
+
+
+# An estimator of one's own: the page's code, run.
+
+
+def test_the_pages_estimator_is_twenty_lines_and_trains(tmp_path, monkeypatch, small, capsys):
+    from curious_jax import train
+    from curious_jax.learner import estimators
+
+    monkeypatch.setattr(estimators, "_MAKERS", dict(estimators._MAKERS))
+    monkeypatch.syspath_prepend(tmp_path)
+    code = code_blocks(page("curricula.md"))[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    (tmp_path / "surprise.py").write_text(code)
+    given = ["--import", "surprise", "--estimator", "surprise", "--out", str(tmp_path / "run")]
+    assert train.main([*small, *given]) == 0
+    assert '"predicted/push"' in (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert train.main(["--resume", str(tmp_path / "run"), "--episodes", "24"]) == 0
+
+
+def test_the_curricula_page_names_every_choice():
+    names = {cells[0].strip("`") for cells in table_rows(page("curricula.md"))}
+    assert {*ESTIMATORS, *GOALS} <= names
 
 
 # The Python page.

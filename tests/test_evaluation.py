@@ -43,6 +43,19 @@ def made():
 # Figures
 
 
+def test_the_worst_tenth_of_the_goals():
+    assert evaluation.worst_goals(np.array([1.0, 0.2, 0.9, 0.0, *[1.0] * 16])) == pytest.approx(0.1)
+    assert evaluation.worst_goals(np.array([0.7, 1.0])) == 0.7  # one goal at least
+
+
+def test_goals_that_are_always_missed_are_the_worst(made):
+    """A reaching policy without a push: reach is solved for every goal, push for none."""
+    run = made[0]
+    measure = evaluation.make_worst_case(run, 15)  # rounded up to whole tens
+    (found,) = measure(policy(run, REACH), evaluation.evaluation_key(0, 0))
+    assert found["reach"] == 1.0 and found["push"] < 0.2 and set(found) == {"reach", "push"}
+
+
 def test_rates_and_mean():
     result = evaluation.Result({"reach": 8, "push": 0}, {"reach": 10, "push": 20})
     assert result.rate == {"reach": 0.8, "push": 0.0}

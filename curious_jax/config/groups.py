@@ -162,6 +162,14 @@ class ScheduleConfig(Settings):
     episodes: int = option(150_000, "training episodes in all, rounded up to whole cycles")
     evaluation_interval: int = option(1_000, "training episodes between evaluations")
     evaluation_episodes: int = option(95, "episodes per evaluation, spread over achievable modules", "P")
+    cvar_goals: int | None = option(
+        None,
+        "at the end, try this many goals of each module ten times each, and report success on the worst tenth of them "
+        "(eval/cvar); none: do not",
+        "",
+        10,
+        10_000,
+    )
     expert_epoch: int = option(1_000, "mgme: training episodes of one expert's turn, at least one cycle")
 
     def __post_init__(self) -> None:

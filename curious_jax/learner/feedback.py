@@ -22,17 +22,21 @@ def make_view(run: Setup, statistics: NormalizerState, actor: object) -> View:
     return view
 
 
-def make_proposals(run: Setup, state: TrainState, key: jax.Array) -> Propose | None:
-    """Makes the function that proposes goals for a cycle's episodes; None for uniform goals."""
+def make_proposals(run: Setup, state: TrainState, key: jax.Array, exploring: jax.Array) -> Propose | None:
+    """Makes the function that proposes goals for a cycle's episodes; None for uniform goals.
+
+    Args:
+      exploring: [E] bool; the others keep their uniform goals.
+    """
     if run.goals is None:
         return None
     propose = run.goals.propose
     view = make_view(run, state.normalizer, state.learner.actor)
     own = jax.random.fold_in(key, STREAM)
 
-    def proposals(module: jax.Array, obs: jax.Array) -> jax.Array:
+    def proposals(module: jax.Array, obs: jax.Array, goal: jax.Array) -> jax.Array:
         with jax.named_scope("curriculum"):
-            return propose(state.goals, own, module, obs, view)
+            return jnp.where(exploring[:, None], propose(state.goals, own, module, obs, view), goal)
 
     return proposals
 

@@ -10,8 +10,8 @@ from curious_jax.config import ExplorationConfig
 from curious_jax.learner import devices, guidance
 from curious_jax.types import Env, Episode, Policy
 
-Propose = Callable[[jax.Array, jax.Array], jax.Array]
-"""(module [E], obs [E, O] at the start) -> goal [E, G]."""
+Propose = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+"""(module [E], obs [E, O] at the start, uniform goal [E, G]) -> goal [E, G]."""
 
 
 def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
@@ -41,7 +41,7 @@ def collect(
       module: [E] int32.
       exploring: [E] bool, which environments add exploration noise and may be guided.
       offset: [O], added to everything that the sensors read (perturbation.py); None for nothing.
-      propose: gives the goals of exploring episodes; None for uniform ones.
+      propose: gives the episodes' goals; None for uniform ones.
     Returns:
       (Episode [E, ...], overflow []: some physics buffer ran out).
     """
@@ -56,7 +56,7 @@ def collect(
     goal_at = jax.vmap(env.modules.goal_at)
     if propose is not None:
         shown = state.obs if offset is None else state.obs + offset
-        goal = jnp.where(exploring[:, None], propose(module, shown), goal)
+        goal = propose(module, shown, goal)
 
     def observe(state):
         return state.obs if offset is None else state.obs + offset

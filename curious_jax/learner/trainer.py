@@ -52,7 +52,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     module = algorithm.practise(module, turn)
     offset = perturbation.offset(config.perturbation, env, state.cycle * schedule.num_envs)
     policy = make_policy(run, policy_params(state))
-    propose = feedback.make_proposals(run, state, key_choose)
+    propose = feedback.make_proposals(run, state, key_choose, ~self_evaluation)
     episode, overflow = rollout.collect(
         policy, env, config.exploration, key_collect, module, ~self_evaluation, offset, propose
     )

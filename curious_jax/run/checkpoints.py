@@ -15,6 +15,7 @@ Nothing else in the program writes with it, and every write here waits for the o
 """
 
 import contextlib
+import dataclasses
 import errno
 import logging
 import os
@@ -255,7 +256,9 @@ class Saver:
             "reproduce": f"python -m curious_jax.train {again}",
         }
         writer = Writer(folder)
-        writer.start(progress.env_steps, _tree(progress), self._info(progress, -1.0) | {"diverged": report})
+        writer.start(
+            progress.env_steps, tree(progress.state, progress.total), self._info(progress, -1.0) | {"diverged": report}
+        )
         writer.close()
         return folder / str(progress.env_steps)
 
@@ -277,10 +280,10 @@ class Saver:
         steps = progress.env_steps
         if any(step(path) == steps for path in states(self._folder)):  # after a resume that had nothing to do
             return
-        tree = _tree(progress)
+        held = tree(progress.state, progress.total)
         if copy and jax.default_backend() == "cpu":  # where orbax reads the arrays that the next cycle overwrites
-            tree = jax.device_put(tree, may_alias=False)
-        self._writer.start(steps, tree, self._info(progress, best))
+            held = jax.device_put(held, may_alias=False)
+        self._writer.start(steps, held, self._info(progress, best))
 
     def _settle(self) -> None:
         """Waits for a checkpoint under way and takes its end into account."""
@@ -301,8 +304,10 @@ class Saver:
         return f"{self._folder}: a checkpoint could not be written ({reason(error)})"
 
 
-def _tree(progress: fit.Progress) -> dict[str, Any]:
-    return {"state": progress.state, "total": progress.total}
+def tree(state: TrainState, total: Any) -> dict[str, Any]:
+    """Lays out what a checkpoint holds, without parts that hold nothing: runs of earlier versions lack them, too."""
+    parts = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
+    return {"state": {name: part for name, part in parts.items() if jax.tree.leaves(part)}, "total": total}
 
 
 def reason(error: Exception) -> str:

@@ -19,7 +19,7 @@ from curious_jax.cli import parser as options
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
-from curious_jax.learner.state import no_metrics
+from curious_jax.learner.state import TrainState, no_metrics
 from curious_jax.run import checkpoints, files, manifest, memory
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
@@ -273,7 +273,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
             f"{found.path}: has {found.info['key_impl']} random keys and this JAX makes {impl}; "
             f"set JAX_DEFAULT_PRNG_IMPL={found.info['key_impl']}"
         )
-    like = jax.eval_shape(lambda: {"state": trainer.init(config, env), "total": no_metrics(config)})
+    like = jax.eval_shape(lambda: checkpoints.tree(trainer.init(config, env), no_metrics(config)))
     device = devices.everywhere(config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
     old = checkpoints.is_old(found.path)  # which kept random keys as their bits
 
@@ -290,7 +290,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
         ) from None
     if old:
         tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)
-    progress = fit.resume(config, env, tree["state"], tree["total"], found.info["progress"])
+    progress = fit.resume(config, env, TrainState(**tree["state"]), tree["total"], found.info["progress"])
     same = np.all(np.asarray(progress.state.cycle) == progress.cycles)
     if not same or progress.env_steps != checkpoints.step(found.path):
         raise ConfigError(f"{found.path}: its name, its state and its {checkpoints.INFO} contradict one another")

@@ -16,7 +16,14 @@ except ImportError:  # said by `require`, in one line
     pd: Any = None  # type: ignore[no-redef]
 
 Table = Any  # a pandas.DataFrame
-KEPT = ("eval/", "competence/", "learning_progress/", "p_module/", "invalid_episodes")  # of a run's metrics
+KEPT = (
+    "eval/",
+    "competence/",
+    "predicted/",
+    "learning_progress/",
+    "p_module/",
+    "invalid_episodes",
+)  # of a run's metrics
 COUNTERS = ("episodes", "env_steps", "updates")
 STATUS = "status"  # done, diverged, damaged, failed, unfinished or missing: the state of the row's cell
 REASON = "reason"  # why a cell failed; a column only where one did

@@ -16,7 +16,7 @@ from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell, records
 
 from curious_jax.config import PRESETS
 from envs import point
-from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
+from experiments import architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
 from experiments.engine import cells, command, grid, runner
 from experiments.engine.cells import CellState
@@ -24,7 +24,7 @@ from experiments.engine.runner import CellResult
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
-    architectures, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
+    architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
 
 SHORT = [text for name, value in TWO_EVALUATIONS.items() for text in grid.as_option(name, value)]
 
@@ -59,12 +59,18 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
         "learning_progress": {"replay=lp", "replay=uniform"},
         "perturbation": {"algorithm=curious", "algorithm=muvfa"},
         "scaling": {"algorithm=curious"},
+        "curricula": {
+            *(f"compared=estimators,name={name},distractors={n}" for name in ("plr", "uniform") for n in (0, 2)),
+            *(f"compared=samplers,name={name},distractors=0" for name in ("riac", "mega")),
+        },
         "sweep": {f"algorithm={a},epsilon={e}" for a in ("curious", "muvfa") for e in (0.2, 0.4)},
     }
     for name, expected in lines.items():
         axes = ["--algorithm", "curious,muvfa", "--epsilon", "0.2,0.4"] if name == "sweep" else []
         world = ["--world", "point", *SHORT, *(["--modules", "reach,push"] if name == "sweep" else [])]
-        world += ["--perturb-at", "10"] if name == "perturbation" else []
+        world += ["--perturb-at", "10"] if name in ("perturbation", "curricula") else []
+        if name == "curricula":
+            axes = ["--estimators", "plr,uniform", "--samplers", "riac,mega", "--distractors", "0,2"]
         assert program(name).main([*world, "--seeds", "0-2", "--group", "2", "--out", name, *axes]) == 0
         assert {n.split("/")[0] for n in instant.ran} == expected
         assert len(instant.ran) == 2 * len(expected)  # seeds 0-1 and 2

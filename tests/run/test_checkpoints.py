@@ -21,6 +21,7 @@ from curious_jax import config as configs
 from curious_jax import fit, train
 from curious_jax.cli import environment
 from curious_jax.learner import trainer
+from curious_jax.learner.state import TrainState
 from curious_jax.run import checkpoints, manifest, policies
 from curious_jax.run import folder as runfolder
 
@@ -133,10 +134,10 @@ def test_what_is_written_is_the_state_at_that_time(make, monkeypatch):
     overwrite(overwrite(state))
     going.set()
     saver.close()
-    like = {"state": jax.eval_shape(lambda: trainer.init(config, beginning()[1])), "total": moment(1).total}
+    like = jax.eval_shape(lambda: checkpoints.tree(trainer.init(config, beginning()[1]), moment(1).total))
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
-    found = checkpoints.read(folder / "80" / "state", like)["state"]
+    found = TrainState(**checkpoints.read(folder / "80" / "state", like)["state"])
     found = jax.tree.map(lambda x: jax.random.key_data(x) if x.dtype == state.key.dtype else x, found)
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
 

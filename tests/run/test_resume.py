@@ -291,7 +291,7 @@ def old_run(run):
     import orbax.checkpoint as ocp
 
     found, progress = saved(run)
-    tree = {"state": progress.state, "total": progress.total}
+    tree = checkpoints.tree(progress.state, progress.total)
     tree = jax.tree.map(lambda x: np.asarray(jax.random.key_data(x) if resume.is_key(x) else x), tree)
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(run / "checkpoints" / "state-320" / "state", tree)

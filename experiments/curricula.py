@@ -1,0 +1,238 @@
+"""Compare ways to choose modules and goals: estimators of a module's worth, and samplers of goals within a module.
+
+    python -m experiments.curricula --seeds 0-9 --world point --out DIR
+    python -m experiments.curricula --seeds 100-104 --estimators competence,bayes,learnability,uniform --out DIR
+
+Every estimator trains with each number of distractors; in its runs without distractors a sensor fails once all should
+be mastered (--perturb-at), so that one run shows learning and recovery. Samplers train without distractors and with
+sound sensors, and keep the paper's estimator.
+"""
+
+import argparse
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from curious_jax.config.fields import ESTIMATORS, GOALS
+from curious_jax.errors import ConfigError
+from experiments import probe
+from experiments.analysis import figures, statistics, summary
+from experiments.analysis.table import SUCCESS, Table, finished, modules, per_seed, select
+from experiments.engine.command import Experiment, main
+from experiments.engine.grid import Condition
+
+PAPER, UNIFORM = "competence", "uniform"
+WORST = "eval/cvar"
+Labels = dict[str, Any]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose what is compared."""
+    add = parser.add_argument
+    add("--estimators", default=",".join(ESTIMATORS), metavar="A,B|none", help="estimators [default: all]")
+    add("--samplers", default=",".join(GOALS), metavar="A,B|none", help="goal samplers [default: all]")
+    add("--distractors", default="0,7", metavar="0,7", help="numbers of distractors [default: 0,7]")
+
+
+def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
+    """Lay out estimators with each number of distractors, then goal samplers without any."""
+    try:
+        numbers = [int(text) for text in own.distractors.split(",")]
+    except ValueError:
+        raise ConfigError(f"--distractors {own.distractors}: must be whole numbers, such as 0,7") from None
+    plain = {name: value for name, value in settings.items() if not name.startswith("perturb_")}
+    found = []
+    for number in numbers:
+        for name in _names("--estimators", own.estimators):
+            given = plain if number else settings
+            labels = {"compared": "estimators", "name": name, "distractors": number}
+            found.append(Condition(labels, {**given, "estimator": name, "distractors": number}))
+    for name in _names("--samplers", own.samplers):
+        labels = {"compared": "samplers", "name": name, "distractors": 0}
+        found.append(Condition(labels, {**plain, "goals": name, "distractors": 0}))
+    return found
+
+
+def _names(option: str, text: str) -> list[str]:
+    """Read a list of names; `none` is an empty one."""
+    names = [] if text == "none" else [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(f"{option} {text}: must be different names separated by commas, or none")
+    return names
+
+
+def groups(conditions: Sequence[Condition]) -> list[tuple[Labels, list[str]]]:
+    """List what is compared with what: ({compared, distractors}, names)."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for condition in conditions:
+        labels = condition.labels
+        found.setdefault((labels["compared"], labels["distractors"]), []).append(labels["name"])
+    return [({"compared": kind, "distractors": number}, names) for (kind, number), names in found.items()]
+
+
+def heading(group: Labels) -> str:
+    """Name a group."""
+    return f"{group['compared']}, {group['distractors']} distractors"
+
+
+def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
+    """Draw mean success ± s.e.m. of every group, and the share of practice that its impossible modules take."""
+    found = groups(conditions)
+    impossible = [(group, names) for group, names in found if group["distractors"]]
+    made, axes = figures.figure(len(found) + len(impossible), columns=2, size=(6.0, 4.0))
+    for ax, (group, names) in zip(axes, found, strict=False):
+        for look, name in enumerate(names):
+            figures.line(ax, select(rows, **group, name=name), SUCCESS, name, look, "sem")
+        figures.success_axes(ax, heading(group))
+        figures.legend(ax)
+    for ax, (group, names) in zip(axes[len(found) :], impossible, strict=True):
+        for look, name in enumerate(names):
+            part = select(rows, **group, name=name)
+            figures.line(ax, part.assign(wasted=wasted(part)), "wasted", name, look, "sem")
+        ax.set_ylabel("share p of impossible modules")
+        ax.set_ylim(-0.03, 1.03)
+        ax.set_title(heading(group), fontsize=10)
+        figures.legend(ax)
+    figures.save(made, path)
+
+
+def wasted(rows: Table) -> Any:
+    """Sum the shares p of the modules that are not evaluated, row by row."""
+    known = modules(rows, achievable=True)
+    names = [f"p_module/{name}" for name in modules(rows) if name not in known]
+    return rows[names].sum(axis=1) if names else 0.0
+
+
+def misjudged(rows: Table) -> Any:
+    """Compute the mean distance of predicted success from evaluated success over achievable modules, row by row."""
+    distances = []
+    for name in modules(rows, achievable=True):
+        key = f"predicted/{name}"
+        own = key in rows and rows[key].notna().any()
+        distances.append((rows[key if own else f"competence/{name}"] - rows[f"{SUCCESS}/{name}"]).abs())
+    return sum(distances) / len(distances) if distances else 0.0
+
+
+def measure(rows: Table, onset: int | None) -> dict[str, dict[int, float]]:
+    """Compute every measure of one condition's finished seeds: {measure: {seed: value}}.
+
+    Args:
+      rows: the condition's.
+      onset: training episodes after which the sensor fails; learning is judged before, None for never.
+    """
+    rows = finished(rows)
+    before = rows[rows["episodes"] < onset] if onset else rows
+    table = before.assign(wasted=wasted(before), misjudged=misjudged(before)) if len(before) else before
+    mean = lambda _, values: float(np.mean(values))  # noqa: E731
+    found = {
+        "mastery": per_seed(before, {}, statistics.time_to),
+        "area": per_seed(before, {}, statistics.area_under_curve),
+        "wasted": per_seed(table, {}, mean, "wasted"),
+        "misjudged": per_seed(table, {}, mean, "misjudged"),
+        "worst": per_seed(rows, {}, lambda _, values: float(values[-1]), WORST),
+    }
+    if onset:
+        level = per_seed(rows, {}, functools.partial(statistics.former_level, at=onset))
+        back = per_seed(rows, {}, functools.partial(statistics.recovery, at=onset))
+        found["recovery"] = {seed: v for seed, v in back.items() if level[seed] >= statistics.MASTERED}
+    return found
+
+
+def mean_ranks(times: dict[str, dict[int, float]]) -> dict[str, statistics.Interval]:
+    """Rank the names within each seed by their values, 1 the smallest, ties at their mean: mean rank over seeds."""
+    seeds = sorted(set.intersection(*(set(values) for values in times.values()))) if times else []
+    if not seeds:
+        return {}
+    ranks = np.array([stats.rankdata([values[seed] for values in times.values()]) for seed in seeds])
+    return {name: statistics.bootstrap(ranks[:, i]) for i, name in enumerate(times)}
+
+
+def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
+    """Show a table per group, and test every name against the paper's choice."""
+    onsets = {str(c.labels): c.config().perturbation.perturb_at for c in conditions}
+    lines: list[str] = []
+    for group, names in groups(conditions):
+        found = {name: measure(select(rows, **group, name=name), onsets[str(_labels(group, name))]) for name in names}
+        lines += ["", f"### {heading(group).capitalize()}", "", *table(found), "", *claims(group, found)]
+    return lines
+
+
+def _labels(group: Labels, name: str) -> Labels:
+    return {"compared": group["compared"], "name": name, "distractors": group["distractors"]}
+
+
+COLUMNS = {
+    "area": "area under the curve",
+    "worst": "worst tenth of the goals at the end",
+    "wasted": "share p of impossible modules",
+    "misjudged": "error of predicted success",
+    "recovery": "episodes to recover",
+}
+
+
+def table(found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
+    """Make a markdown table, a row per name, best mean rank in episodes to mastery first."""
+    ranks = mean_ranks({name: values["mastery"] for name, values in found.items()})
+    shown = [key for key in COLUMNS if any(found[name].get(key) for name in found)]
+    head = ["name", "mean rank", f"episodes to {statistics.MASTERED:g}", *(COLUMNS[key] for key in shown)]
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    for name in sorted(found, key=lambda n: ranks[n].estimate if n in ranks else np.inf):
+        values = found[name]
+        cells = [name, summary.interval(ranks[name]) if name in ranks else ""]
+        cells.append(summary.spread(list(values["mastery"].values())) if values["mastery"] else "")
+        for key in shown:
+            own = list(values.get(key, {}).values())
+            as_time = summary.spread if key == "recovery" else lambda v: summary.interval(statistics.bootstrap(v))
+            cells.append(as_time(own) if own else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def claims(group: Labels, found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
+    """Test each name against the paper's own choice, and the paper's estimator against uniform choice."""
+    paper = PAPER if group["compared"] == "estimators" else UNIFORM
+    if paper not in found:
+        return []
+    lines = []
+    for name in found:
+        if name == paper:
+            continue
+        first, second = (PAPER, UNIFORM) if name == UNIFORM else (name, paper)
+        a, b = (list(found[one]["mastery"].values()) for one in (first, second))
+        text = f"`{first}` masters the modules in fewer episodes than `{second}` ({heading(group)})"
+        lines.append(summary.Claim(text, a, b, first, second).words())
+    return lines
+
+
+EXPERIMENT = Experiment(
+    name="curricula",
+    heading="Curricula: estimators of a module's worth, and samplers of goals within a module",
+    conditions=conditions,
+    draw=draw,
+    findings=findings,
+    defaults={
+        "fetch": {
+            "preset": "fast",
+            "episodes": 60_000,
+            "capacity": 60_032,
+            "evaluation_episodes": 192,
+            "cvar_goals": 100,
+            "perturb_at": 40_000,
+        },
+        "point": {**probe.SETTINGS, **probe.CURRICULA},
+    },
+    fixed={
+        **{name: "the experiment's own" for name in ("algorithm", "estimator")},
+        "goals": "--samplers",
+        "selection": "the experiment's own",
+    },
+    options=add_options,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(EXPERIMENT))

@@ -1,0 +1,297 @@
+"""The estimators: values worked by hand, and for each the property that makes it what it is."""
+
+import dataclasses
+import functools
+import math
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.parts import assert_same, line_table, make_run, tiny_config
+
+from curious_jax.config import SettingError, make_config
+from curious_jax.config.fields import ESTIMATORS
+from curious_jax.errors import ConfigError
+from curious_jax.learner import curriculum, estimators, trainer
+from curious_jax.learner.estimators import Results, bayes, ema, plr, windows
+from curious_jax.learner.success_model import SuccessModel
+
+WINDOW = 20
+
+
+def results(module, success, self_evaluation=True, valid=True, td_error=0.0, cycle=0, goal=None, num_modules=3):
+    """Results of a cycle with these modules and successes, one environment each."""
+    module = jnp.asarray(module, jnp.int32)
+    wide = lambda x, dtype: jnp.broadcast_to(jnp.asarray(x, dtype), module.shape)  # noqa: E731
+    number = len(module)
+    return Results(
+        module=module,
+        goal=jnp.zeros((number, num_modules)) if goal is None else goal,
+        success=wide(success, bool),
+        self_evaluation=wide(self_evaluation, bool),
+        valid=wide(valid, bool),
+        first=jnp.zeros((number, 3)),
+        reached=jnp.zeros((number, num_modules)),
+        relevant=jnp.ones((number, num_modules), bool),
+        td_error=wide(td_error, jnp.float32),
+        key=jax.random.key(cycle),
+        cycle=jnp.int32(cycle),
+    )
+
+
+def config(name, **settings):
+    return make_config(world="point", estimator=name, window=WINDOW, **settings)
+
+
+def make(name, **settings):
+    return estimators.make(config(name, **settings), line_table(0, 1, 2))
+
+
+def live(name, probability, cycles=60, **settings):
+    """Lets an estimator see cycles of 12 self-evaluations, whose success probabilities [M] the function gives.
+
+    Returns its scores and predictions after each cycle [cycles, M], and the shares p that a run would draw from.
+    """
+    settings_of_run = config(name, **settings)
+    estimator, rng = make(name, **settings), np.random.default_rng(0)
+    state = estimator.init(jax.random.key(0))
+    held = curriculum.init(3, settings_of_run.curriculum)
+
+    @jax.jit
+    def step(state, held, shown):
+        held = curriculum.update(held, shown.module, shown.success, shown.self_evaluation & shown.valid)
+        state = estimator.update(state, shown)
+        worth = curriculum.Worth(estimator.scores(state, held), estimator.epsilon)
+        p = curriculum.module_probabilities(held, settings_of_run.curriculum, lp=True, worth=worth)
+        return state, held, (worth.scores, estimator.predict(state, held), p)
+
+    module, found = np.arange(12) % 3, []
+    for cycle in range(cycles):
+        p = np.asarray(probability(cycle / cycles))
+        success = rng.random(12) < p[module]
+        goal = jnp.asarray(np.eye(3)[module] * rng.random((12, 1)), jnp.float32)
+        state, held, seen = step(state, held, results(module, success, td_error=p[module], cycle=cycle, goal=goal))
+        found.append(seen)
+    return tuple(np.array(x) for x in zip(*found))
+
+
+def test_config_and_registry_know_the_same_names():
+    assert set(estimators._MAKERS) == set(ESTIMATORS)
+    assert make_config().curriculum.estimator == "competence"
+
+
+# Values by hand
+
+
+def test_the_papers_estimator_gives_the_papers_shares():
+    held = curriculum.init(3, dataclasses.replace(make_config().curriculum, window=2))
+    module, success = jnp.array([0, 0, 0, 0, 1, 1, 1, 1]), jnp.array([0, 0, 1, 1, 1, 0, 0, 1], bool)
+    held = curriculum.update(held, module, success, jnp.ones(8, bool))
+    estimator = make("competence")
+    np.testing.assert_allclose(estimator.scores((), held), [1.0, 0.0, 0.0])
+    np.testing.assert_allclose(estimator.predict((), held), [1.0, 0.5, 0.0])
+    paper = curriculum.module_probabilities(held, make_config().curriculum, lp=True)
+    worth = curriculum.Worth(estimator.scores((), held), estimator.epsilon)
+    np.testing.assert_array_equal(
+        curriculum.module_probabilities(held, make_config().curriculum, lp=True, worth=worth), paper
+    )
+
+
+def test_learnability_is_the_variance_of_success():
+    held = curriculum.init(3, dataclasses.replace(make_config().curriculum, window=4))
+    module = jnp.repeat(jnp.arange(3), 8)
+    success = jnp.array([0] * 8 + [0] * 4 + [1, 0, 0, 0] + [1] * 8, bool)
+    held = curriculum.update(held, module, success, jnp.ones(24, bool))
+    np.testing.assert_allclose(make("learnability").scores((), held), [0.0, 0.25 * 0.75, 0.0])
+
+
+def test_reweighting_keeps_the_ends_and_magnifies_small_successes():
+    # p(1 - 0.1) / (p + 0.1(1 - 2p)): 0.1·0.9/0.18, 0.5·0.9/0.5
+    np.testing.assert_allclose(ema.reweight(jnp.array([0.0, 0.1, 0.5, 1.0])), [0.0, 0.5, 0.9, 1.0], atol=1e-6)
+
+
+def test_moving_averages_follow_each_other():
+    estimator, rate = make("ema"), 2 / (WINDOW + 1)
+    state = estimator.update(estimator.init(jax.random.key(0)), results([0, 0, 1, 2], [1, 0, 1, 0]))
+    kept = (1 - rate) ** 2
+    np.testing.assert_allclose(state.fast, [(1 - kept) * 0.5, rate, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(state.slow, [(1 - kept) ** 2 * 0.5, rate**2, 0.0], rtol=1e-5)
+    # Other episodes than valid self-evaluations change nothing.
+    for ignored in ({"self_evaluation": False}, {"valid": False}):
+        assert_same(estimator.update(state, results([0, 1], [1, 1], **ignored)), state)
+
+
+def test_the_expected_change_of_two_beta_variables():
+    rng = np.random.default_rng(0)
+    now, before = jnp.array([18.0, 2.0]), jnp.array([5.0, 15.0])
+    sampled = np.abs(rng.beta(19, 3, 200_000) - rng.beta(6, 16, 200_000)).mean()
+    assert float(bayes.expected_change(now, before)) == pytest.approx(sampled, abs=2e-3)
+    # Without evidence both are uniform, of variance 1/12: 2·sqrt(1/6)/sqrt(2π), where the true value is 1/3.
+    nothing = float(bayes.expected_change(jnp.zeros(2), jnp.zeros(2)))
+    assert nothing == pytest.approx(2 * math.sqrt(1 / 6) / math.sqrt(2 * math.pi)) and abs(nothing - 1 / 3) < 0.01
+
+
+def test_evidence_fades_with_every_result():
+    estimator, kept = make("bayes"), 1 - 1 / WINDOW
+    state = estimator.update(estimator.init(jax.random.key(0)), results([0], [1]))
+    state = estimator.update(state, results([0, 1], [0, 1]))
+    np.testing.assert_allclose(state.now, [[kept, 1.0], [1.0, 0.0], [0.0, 0.0]], rtol=1e-5)
+    np.testing.assert_allclose(estimator.predict(state, None), [(kept + 1) / (kept + 3), 2 / 3, 1 / 2], rtol=1e-5)
+
+
+def test_level_replay_goes_by_rank_and_staleness():
+    # Ranks 2, 1, 3 to the power of -10; the third was not drawn for 3 cycles, the first for 1.
+    by_rank = np.array([2.0**-10, 1.0, 3.0**-10])
+    expected = 0.7 * by_rank / by_rank.sum() + 0.3 * np.array([0.25, 0.0, 0.75])
+    found = plr.weights(jnp.array([0.2, 0.9, 0.1]), jnp.array([1.0, 0.0, 3.0]))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    estimator = make("plr")
+    state = estimator.init(jax.random.key(0))
+    shown = results([0, 0, 1, 1], 0, self_evaluation=[0, 0, 0, 1], td_error=[1.0, 3.0, 5.0, 99.0])
+    state = estimator.update(state, shown)
+    np.testing.assert_allclose(state.score, [2.0, 5.0, np.inf])  # the last comes first until it is seen
+    np.testing.assert_allclose(state.stale, [0.0, 0.0, 1.0])
+    assert np.argmax(estimator.scores(state, None)) == 2 and estimator.epsilon == 0.0
+
+
+def test_an_order_takes_the_next_module_once_one_is_mastered():
+    def scores(held, *names):
+        chosen = SimpleNamespace(curriculum=SimpleNamespace(order=names))
+        return windows.order(chosen, line_table(0, 1, 2)).scores((), held)
+
+    held = curriculum.init(3, dataclasses.replace(make_config().curriculum, window=4))
+    np.testing.assert_allclose(scores(held), [1.0, 0.0, 0.0])  # as the modules stand
+    np.testing.assert_allclose(scores(held, "b", "c"), [0.0, 1.0, 0.0])
+    held = curriculum.update(held, jnp.ones(8, jnp.int32), jnp.ones(8, bool), jnp.ones(8, bool))
+    np.testing.assert_allclose(scores(held, "b", "c"), [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(scores(held, "b"), [1.0, 1.0, 1.0])  # uniform once all are mastered
+
+
+# What makes each of them what it is
+
+
+PROGRESS = ("competence", "ema", "bayes", "model")
+
+
+@pytest.mark.parametrize("name", PROGRESS)
+def test_what_is_being_learned_is_worth_more_than_what_cannot_be_and_what_is_mastered(name):
+    """Module 0 rises from 0 to 1 in the middle, module 1 is impossible, module 2 mastered from the start."""
+    scores, predicted, p = live(name, lambda t: (np.clip(3 * t - 1, 0, 1), 0.0, 1.0))
+    middle, end = slice(24, 42), slice(-4, None)
+    assert p[middle].mean(axis=0)[0] > 0.45
+    assert (p[middle].mean(axis=0)[1:] < 0.3).all()
+    np.testing.assert_allclose(predicted[end].mean(axis=0), [1.0, 0.0, 1.0], atol=0.15)
+
+
+@pytest.mark.parametrize("name", [*PROGRESS, "learnability"])
+def test_a_forgotten_module_is_worth_practising(name):
+    """All are mastered; module 1 is lost at half time."""
+    _, _, p = live(
+        name, lambda t: (1.0, float(t < 0.5), 1.0) if name != "learnability" else (1.0, 1 - 0.5 * (t >= 0.5), 1)
+    )
+    assert p[33:38, 1].mean() > 0.5 > p[26:30, 1].mean()
+
+
+@pytest.mark.parametrize("name", ["competence", "learnability", "ema"])
+def test_an_impossible_modules_share_falls_to_the_floor(name):
+    _, _, p = live(name, lambda t: (0.2 + 0.6 * t, 0.0, 0.2 + 0.6 * t))
+    np.testing.assert_allclose(np.median(p[-10:, 1]), 0.4 / 3, atol=1e-3)  # uniform where all progress is 0
+
+
+def test_level_replay_prefers_large_errors():
+    estimator = make("plr")
+    state = estimator.init(jax.random.key(0))
+    state = estimator.update(state, results([0, 1, 2], 0, self_evaluation=False, td_error=[0.1, 0.5, 0.2]))
+    assert np.argmax(estimator.scores(state, None)) == 1 and estimator.scores(state, None)[1] > 0.6
+
+
+def test_the_model_tells_goals_apart_that_the_windows_do_not():
+    """Module 0 is solved where its goal is above 0.5, module 1 never."""
+    model, rng = SuccessModel(line_table(0, 1), 512), np.random.default_rng(0)
+    state, learn = model.init(jax.random.key(0)), jax.jit(model.learn)
+    for cycle in range(60):
+        module = jnp.asarray(rng.integers(0, 2, 32), jnp.int32)
+        goal = jnp.asarray(np.eye(2)[np.asarray(module)] * rng.random((32, 1)), jnp.float32)
+        success = (goal[:, 0] > 0.5) & (module == 0)
+        state = learn(state, jax.random.key(cycle), module, goal, success, jnp.ones(32, bool), jnp.int32(cycle))
+    ask = jnp.array([[0.1, 0.0], [0.9, 0.0], [0.0, 0.9]])
+    found = model.predict(state, state.params, jnp.array([0, 0, 1]), ask)
+    assert found[0] < 0.2 and found[1] > 0.8 and found[2] < 0.1
+
+
+def test_the_model_keeps_the_last_results_and_ignores_the_rest():
+    model = SuccessModel(line_table(0, 1), 4)
+    state = model.init(jax.random.key(0))
+    module, goal = jnp.arange(6) % 2, jnp.arange(12.0).reshape(6, 2)
+    counted = jnp.array([1, 1, 0, 1, 1, 1], bool)  # five count, the last four of them stay
+    state = model.learn(state, jax.random.key(1), module, goal, counted, counted, jnp.int32(7))
+    assert int(state.size) == 4 and int(state.next) == 1
+    assert sorted(np.asarray(state.goal)[:, 0]) == [2.0, 6.0, 8.0, 10.0]
+    nothing = model.init(jax.random.key(0))
+    same = model.learn(nothing, jax.random.key(1), module, goal, counted, jnp.zeros(6, bool), jnp.int32(7))
+    assert_same(same.params, nothing.params)
+
+
+# In a run
+
+
+@pytest.mark.parametrize(
+    "name, seeds",
+    [
+        *((name, 1) for name in ("plr", "model")),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ESTIMATORS if name not in ("plr", "model")),
+        *(pytest.param(name, 2, marks=pytest.mark.slow) for name in ESTIMATORS),
+    ],
+)
+def test_every_estimator_trains(name, seeds):
+    chosen = tiny_config(estimator=name, num_seeds=seeds, self_evaluation=0.5)
+    run = make_run(chosen)
+    state = trainer.init(chosen, run.env)
+    cycle = jax.jit(trainer.for_seeds(chosen, functools.partial(trainer.train_cycle, run)))
+    for _ in range(2):
+        state, metrics = cycle(state)
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves((state.learner, metrics)))
+    p = jax.vmap(measure(run)) if seeds > 1 else measure(run)
+    shares = np.asarray(p(state.estimator, state.curriculum))
+    assert np.isfinite(shares).all() and (shares >= 0).all()
+    np.testing.assert_allclose(shares.sum(axis=-1), 1.0, rtol=1e-5)
+
+
+def measure(run):
+    """Gives the shares of selection."""
+    return lambda estimate, held: curriculum.summarize(held, run.config.curriculum, run.worth(estimate, held))[2]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_without_results_all_modules_are_drawn_alike(name):
+    if name == "order":
+        pytest.skip("an order has a first module")
+    run = make_run(tiny_config(estimator=name))
+    state = trainer.init(run.config, run.env)
+    np.testing.assert_allclose(measure(run)(state.estimator, state.curriculum), np.full(3, 1 / 3), rtol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ["her", "mgme", "muvfa"])
+def test_algorithms_that_ask_no_estimator_refuse_one(algorithm):
+    with pytest.raises(SettingError, match="estimator='ema': must be competence"):
+        make_config(world="point", algorithm=algorithm, estimator="ema")
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ({"order": ("reach",)}, "left out without estimator=order"),
+        ({"order": ("reach", "pnp"), "estimator": "order"}, "each once, among reach, push"),
+        ({"order": ("reach", "reach"), "estimator": "order"}, "each once, among reach, push"),
+    ],
+)
+def test_orders_that_cannot_be_followed_are_refused(settings, says):
+    with pytest.raises(SettingError, match=says):
+        make_config(world="point", **settings)
+
+
+def test_an_unknown_estimator_is_refused_naming_those_there_are():
+    with pytest.raises(ConfigError, match="--estimator elo: must be one of competence, ema.*--import"):
+        make_run(tiny_config(estimator="elo"))

@@ -21,7 +21,7 @@ STALENESS = 0.3  # ρ
 
 @struct.dataclass
 class PlrState:
-    """What is known of each module."""
+    """Holds what is known of each module."""
 
     score: jax.Array  # [M], infinite before the first episode
     stale: jax.Array  # [M], cycles since a module was last drawn

@@ -12,7 +12,7 @@ from curious_jax.learner.curriculum import CurriculumState
 
 @struct.dataclass
 class Results:
-    """What one cycle's episodes showed, in environment order."""
+    """Holds what one cycle's episodes showed, in environment order."""
 
     module: jax.Array  # [E] int32
     goal: jax.Array  # [E, G] as it stood at the end

@@ -4,13 +4,14 @@
 #   make check       what CI runs: format, lint, types, fast tests
 #   make check-slow  the long tests
 #   make probe-results   the paper's five experiments on the point world, into docs/results
+#   make probe-curricula the comparison of estimators and goal samplers on the point world, into docs/results
 #   make docs        the documentation site, in site/; warnings are errors
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_TESTS := $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check check-slow probe-results docs format lint types install clean
+.PHONY: demo test check check-slow probe-results probe-curricula docs format lint types install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
@@ -33,6 +34,11 @@ probe-results: $(VENV)/.installed-dev
 	  gzip -9nc $$from/table.csv > $$to/metrics.csv.gz; \
 	  cp $$from/$$name.png $$from/summary.md $$to; \
 	done
+
+probe-curricula: $(VENV)/.installed-dev
+	set -e; from=runs/point-curricula; to=docs/results/point-curricula; mkdir -p $$to; \
+	$(BIN)/python -m experiments.curricula --world point --seeds 0-9 --out $$from; \
+	gzip -9nc $$from/table.csv > $$to/metrics.csv.gz; cp $$from/curricula.png $$from/summary.md $$to
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -11,7 +11,7 @@ sound sensors, and keep the paper's estimator.
 import argparse
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from experiments.engine.grid import Condition
 
 PAPER, UNIFORM = "competence", "uniform"
 WORST = "eval/cvar"
-Labels = dict[str, Any]
+Labels = Mapping[str, Any]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +126,8 @@ def measure(rows: Table, onset: int | None) -> dict[str, dict[int, float]]:
       onset: training episodes after which the sensor fails; learning is judged before, None for never.
     """
     rows = finished(rows)
+    if not len(rows):
+        return {"mastery": {}}
     before = rows[rows["episodes"] < onset] if onset else rows
     table = before.assign(wasted=wasted(before), misjudged=misjudged(before)) if len(before) else before
     mean = lambda _, values: float(np.mean(values))  # noqa: E731
@@ -154,16 +156,18 @@ def mean_ranks(times: dict[str, dict[int, float]]) -> dict[str, statistics.Inter
 
 def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """Show a table per group, and test every name against the paper's choice."""
-    onsets = {str(c.labels): c.config().perturbation.perturb_at for c in conditions}
+    onsets = {_place(c.labels): c.config().perturbation.perturb_at for c in conditions}
     lines: list[str] = []
     for group, names in groups(conditions):
-        found = {name: measure(select(rows, **group, name=name), onsets[str(_labels(group, name))]) for name in names}
+        found = {
+            name: measure(select(rows, **group, name=name), onsets[_place({**group, "name": name})]) for name in names
+        }
         lines += ["", f"### {heading(group).capitalize()}", "", *table(found), "", *claims(group, found)]
     return lines
 
 
-def _labels(group: Labels, name: str) -> Labels:
-    return {"compared": group["compared"], "name": name, "distractors": group["distractors"]}
+def _place(labels: Labels) -> tuple[Any, ...]:
+    return labels["compared"], labels["distractors"], labels["name"]
 
 
 COLUMNS = {

@@ -42,6 +42,7 @@ PROGRAMS = {
     "experiments.distractors": (*EXPERIMENT, "--distractors", "0"),
     "experiments.scaling": EXPERIMENT,
     "experiments.sweep": EXPERIMENT,
+    "experiments.curricula": (*EXPERIMENT, "--distractors", "0", "--estimators", "ema", "--samplers", "none"),
     "experiments.checks.seed_cost": (*TINY, "--num-seeds", "2"),
 }
 LISTS = ("curious_jax", "experiments")  # these list the programs, and take no option here
@@ -49,6 +50,7 @@ LISTS = ("curious_jax", "experiments")  # these list the programs, and take no o
 OWN_TESTS = {
     "experiments.checks.peers": "tests/experiments/test_peers.py",
     "experiments.checks.steadiness": "tests/experiments/test_steadiness.py",
+    "experiments.checks.overhead": "tests/experiments/checks/test_overhead.py",
     "experiments.tune": "tests/experiments/test_tune.py",
 }
 MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16
@@ -58,6 +60,7 @@ NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
 NOT_IN_CI = {
     "check-slow": "runs the slow tests, this file's among them",
     "probe-results": "trains for half an hour; its commands are read as every command shown",
+    "probe-curricula": "trains for half an hour; its command is read as every command shown",
 }
 
 

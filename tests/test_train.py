@@ -10,10 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers import golden
 
 import curious_jax
 from curious_jax import errors, fit, train
-from curious_jax.run import memory
+from curious_jax.config.fields import ESTIMATORS, GOALS
+from curious_jax.run import folder, memory
 from curious_jax.types import Status
 
 ROOT = Path(__file__).parent.parent
@@ -105,6 +107,15 @@ BAD = [
     (["--target-success", "1.5"], "--target-success 1.5"),
     (["--algorithm", "sarsa"], "--algorithm sarsa: must be one of curious, muvfa"),
     (["--preset", "tpu"], "--preset tpu"),
+    (["--estimator", "elo"], "--estimator elo: must be one of competence, ema"),
+    (["--estimator", "a b"], "--estimator a b: must be one of competence, ema"),
+    (["--goals", "hard"], "--goals hard: must be one of uniform, alp-gmm"),
+    (["--order", "reach"], "--order reach: must be left out without --estimator order"),
+    (["--estimator", "order", "--order", "pnp"], "--order pnp: must be each once, among reach, push"),
+    (["--algorithm", "her", "--goals", "riac"], "--goals riac: must be uniform with --algorithm her; leave it out"),
+    (["--algorithm", "mgme", "--estimator", "plr"], "--estimator plr: must be competence with --algorithm mgme"),
+    (["--algorithm", "muvfa", "--estimator", "plr"], "--estimator plr: must be competence where neither"),
+    (["--cvar-goals", "1"], "--cvar-goals 1: must be a whole number between 10 and 10000"),
     (["--learning-rate", "1"], "--learning-rate: no such option"),
     (["--capacity", "1e9"], "GiB"),
     (["--episodes", "1e400"], "--episodes"),
@@ -228,3 +239,20 @@ def test_a_signal_saves_and_exits(small, tmp_path, number, status):
     assert (folder / "curves.png").exists()
     info = json.loads((folder / "policies" / "last" / "policy.json").read_text())
     assert info["episodes"] == summary["episodes"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "choice",
+    [("--estimator", name) for name in ESTIMATORS[1:]] + [("--goals", name) for name in GOALS[1:]],
+    ids=lambda choice: choice[1],
+)
+def test_every_curriculum_trains_on_the_arm(choice, tmp_path, capsys):
+    given = [*golden.RUNS["fetch-curious"], *choice, "--cvar-goals", "10", "--out", str(tmp_path / "run")]
+    assert train.main(given) == 0
+    rows = folder.read_rows(tmp_path / "run")
+    assert [row["episodes"] for row in rows] == [8, 16] and sum(row["invalid_episodes"] for row in rows) == 0
+    shares = [rows[-1][f"p_module/{name}"] for name in ("reach", "push")]
+    assert sum(shares) == pytest.approx(1.0) and min(shares) >= 0
+    assert ("predicted/reach" in rows[-1]) == (choice[0] == "--estimator")
+    assert 0 <= rows[-1]["eval/cvar/push"] <= 1 and "eval/cvar" not in rows[0]

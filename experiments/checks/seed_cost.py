@@ -35,7 +35,7 @@ def measure(settings: dict[str, Any]) -> dict[str, float]:
     programs = []
     for seeds in (1, many):
         config = configs.make_config(jax.default_backend(), **{**probe.SETTINGS, **settings, "num_seeds": seeds})
-        programs.append(_cycles(config))
+        programs.append(make_turn(config, SECONDS))
     turns = np.array([[run() for run, _ in programs] for _ in range(TURNS)])
     one, all_seeds = np.median(turns, axis=0)
     return {
@@ -47,8 +47,8 @@ def measure(settings: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
-    """Two functions: one runs some cycles and returns the seconds of each, one counts traces of the world's step."""
+def make_turn(config: Any, seconds: float) -> tuple[Callable[[], float], Callable[[], int]]:
+    """Compile a run; (runs some cycles and returns the seconds of each, counts traces of the world's step)."""
     import jax
     import jax.numpy as jnp
 
@@ -65,7 +65,7 @@ def _cycles(config: Any) -> tuple[Callable[[], float], Callable[[], int]]:
         return time.perf_counter() - began
 
     turn(2)
-    cycles = max(1, int(SECONDS / (turn(2) / 2)))
+    cycles = max(1, int(seconds / (turn(2) / 2)))
     return lambda: turn(cycles) / cycles, lambda: getattr(getattr(env, "traces", None), "step", 0)
 
 

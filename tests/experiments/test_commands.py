@@ -352,6 +352,7 @@ CI_SIZE = {
     "learning_progress": [],
     "perturbation": ["--perturb-at", "4"],
     "scaling": [],
+    "curricula": ["--estimators", "bayes", "--samplers", "mega", "--distractors", "1", "--cvar-goals", "10"],
     "sweep": ["--modules", "reach", "--algorithm", "curious,muvfa"],
 }
 

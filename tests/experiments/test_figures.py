@@ -6,7 +6,7 @@ import pytest
 from helpers.experiments import condition, curve
 from matplotlib.colors import to_hex
 
-from experiments import architectures, distractors, learning_progress, perturbation, scaling, sweep
+from experiments import architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import figures, summary
 from experiments.analysis.table import SUCCESS
 from experiments.engine.grid import Condition
@@ -171,9 +171,45 @@ def test_scaling_and_sweep(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("experiment", [distractors, perturbation, architectures, learning_progress, scaling, sweep])
+def test_curricula(tmp_path, monkeypatch):
+    """Ten seeds a side, two distractors: `ema` masters after 200 episodes, `competence` after 300, `uniform` never."""
+    group, found, conditions = dict(compared="estimators", distractors=2), [], []
+    for name, when in (("competence", 300), ("ema", 200), ("uniform", 10_000)):
+        conditions.append(condition(estimator=name, distractors=2))
+        conditions[-1] = Condition({"compared": "estimators", "name": name, "distractors": 2}, conditions[-1].settings)
+        own = rows(mastering([when] * 10), name=name, **group)
+        for r in own:
+            r |= {"eval/success/reach": r["eval/success"], "competence/reach": 0.5, "p_module/reach": 0.6}
+            r |= {"p_module/distractor1": 0.3, "p_module/distractor2": 0.1, "eval/cvar": 0.25}
+            r |= {"predicted/reach": r["eval/success"] - 0.2} if name == "ema" else {}
+        found += own
+    table = pd.DataFrame(found)
+    measured = curricula.measure(table[table["name"] == "ema"], None)
+    assert measured["mastery"][0] == 200 and measured["worst"][0] == 0.25
+    assert measured["wasted"][0] == pytest.approx(0.4) and measured["misjudged"][0] == pytest.approx(0.2)
+    judged = curricula.measure(table[table["name"] == "competence"], None)["misjudged"][0]
+    assert judged == pytest.approx(np.mean([0.4, 0.4, *[0.45] * 6]))  # its competence stands for its prediction
+    before = curricula.measure(table[table["name"] == "ema"], onset=300)
+    assert before["mastery"][0] == np.inf and before["recovery"] == {}  # nobody had mastered by then
+    ranks = curricula.mean_ranks({"a": {0: 1.0, 1: 5.0}, "b": {0: 2.0, 1: 5.0}})
+    assert (ranks["a"].estimate, ranks["b"].estimate) == (1.25, 1.75)
+    text = curricula.findings(table, conditions)
+    assert text[1] == "### Estimators, 2 distractors"
+    assert text[5].startswith("| ema | 1.000 [1.000, 1.000] | median 200 (200 to 200) | 0.8")
+    assert text[7].startswith("| uniform | 3.000")
+    assert [("**appears**" in line) for line in text[-2:]] == [True, True]
+    assert (
+        "`ema` masters" in text[-2] and "`competence` masters the modules in fewer episodes than `uniform`" in text[-1]
+    )
+    lines = lines_of(curricula.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
+    np.testing.assert_allclose(lines[-1].get_ydata(), 0.4)  # the share of the impossible modules
+
+
+@pytest.mark.parametrize(
+    "experiment", [distractors, perturbation, architectures, learning_progress, scaling, sweep, curricula]
+)
 def test_an_empty_table_is_drawn_and_said(experiment, tmp_path):
-    labels = {"algorithm": "curious", "distractors": 0, "replay": "lp"}
+    labels = {"algorithm": "curious", "distractors": 0, "replay": "lp", "compared": "estimators", "name": "ema"}
     conditions = [Condition(labels, {"perturb_at": 5, "world": "point", "modules": ("reach",)})]
     found = pd.DataFrame([{**labels, "seed": 0, "status": "missing"}])
     experiment.draw(found, conditions, tmp_path / "figure")

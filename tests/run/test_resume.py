@@ -18,6 +18,7 @@ from helpers.runs import assert_same_run, saved, without_timings
 from curious_jax import config as configs
 from curious_jax import fit, train
 from curious_jax.cli import environment, parser
+from curious_jax.config.fields import ESTIMATORS, GOALS
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import no_metrics
@@ -71,6 +72,24 @@ def test_guidance_and_mirror_images_resume_bit_for_bit(small, tmp_path, capsys):
     assert_same((whole.state, whole.total), (halves.state, halves.total))
     rows = [without_timings(runfolder.read_rows(tmp_path / name)) for name in ("whole", "halves")]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "choice",
+    [("--estimator", name) for name in ESTIMATORS[1:]] + [("--goals", name) for name in GOALS[1:]],
+    ids=lambda choice: choice[1],
+)
+def test_every_curriculum_resumes_bit_for_bit(small, choice, tmp_path, capsys):
+    options = [*small, *choice, "--distractors", "1", "--self-evaluation", "0.5", "--window", "4"]
+    assert train.main([*options, "--episodes", "32", "--out", str(tmp_path / "whole")]) == 0
+    assert train.main([*options, "--episodes", "16", "--out", str(tmp_path / "halves")]) == 0
+    assert train.main(["--resume", str(tmp_path / "halves"), "--episodes", "32"]) == 0
+    _, whole = saved(tmp_path / "whole")
+    _, halves = saved(tmp_path / "halves")
+    assert_same((whole.state, whole.total), (halves.state, halves.total))
+    rows = [without_timings(runfolder.read_rows(tmp_path / name)) for name in ("whole", "halves")]
+    assert rows[0] == rows[1] and len(rows[0]) == 4
 
 
 @pytest.mark.slow

@@ -136,8 +136,8 @@ def understood(program, argv, monkeypatch):
     argv = [word for word in argv if word != "--help"]
     if argv == [] and program in PROGRAMS and "RUN" in (module.__doc__ or ""):
         return  # only --help was asked for
-    if "lift" in argv:  # the module of the page on a module of one's own, whose code test_docs.py runs
-        monkeypatch.setitem(sys.modules, "lift", types.ModuleType("lift"))
+    for own in {"lift", "surprise"}.intersection(argv):  # the pages' own modules, whose code test_docs.py runs
+        monkeypatch.setitem(sys.modules, own, types.ModuleType(own))
         argv = [word.removesuffix(",lift") for word in argv]
     if hasattr(module, "EXPERIMENT"):
         from experiments.engine import command
@@ -152,7 +152,8 @@ def understood(program, argv, monkeypatch):
         with pytest.raises(Started):
             command.main(module.EXPERIMENT, argv)
     elif program in OWN_TESTS:
-        method = "parse_known_args" if program == "experiments.tune" else "parse_args"
+        passes_on = ("experiments.tune", "experiments.checks.overhead")  # the rest of its options, to train's parser
+        method = "parse_known_args" if program in passes_on else "parse_args"
         parse = getattr(argparse.ArgumentParser, method)
 
         def parse_and_begin(parser, words):

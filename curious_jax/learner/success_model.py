@@ -82,14 +82,16 @@ class SuccessModel(NamedTuple):
             size=jnp.minimum(state.size + new, self.size).astype(jnp.int32),
         )
 
+        inputs = self._inputs(
+            state, state.module, state.goal, (cycle - state.cycle) / self._span(state, cycle)
+        )  # [R, I]
+
         def step(carry, key):
             params, moments = carry
             drawn = (jax.random.uniform(key, (BATCH,)) * state.size).astype(jnp.int32)
-            age = (cycle - state.cycle[drawn]) / self._span(state, cycle)
-            inputs = self._inputs(state, state.module[drawn], state.goal[drawn], age)
 
             def loss(params):
-                return optax.sigmoid_binary_cross_entropy(_logit(params, inputs), state.success[drawn]).mean()
+                return optax.sigmoid_binary_cross_entropy(_logit(params, inputs[drawn]), state.success[drawn]).mean()
 
             change, moments = _ADAM.update(jax.grad(loss)(params), moments, params)
             return (optax.apply_updates(params, change), moments), None

@@ -1,29 +1,42 @@
-"""python -m curious_jax.export RUN FOLDER: a run's policy as a small folder of its own, to be kept or sent away.
+"""python -m curious_jax.export RUN DIR: a run's policy as a small folder of its own, to be kept or sent away.
 
     python -m curious_jax.export runs/some-run pretrained/four-modules --checkpoint best
+    python -m curious_jax.export runs/some-run four --format onnx
 
-It holds the policy, the normaliser's statistics and the settings (run/policies.py); `evaluate` and `play` take it
-in place of a run. Nothing in it says where it was made.
+The format `folder` holds the policy, the normaliser's statistics and the settings (run/policies.py); `evaluate` and
+`play` take it in place of a run. The others are for programs without JAX (run/formats.py, docs/export.md). A card
+(card.json, README.md) says what the policy takes and gives. Nothing in it says where it was made.
 """
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
-from curious_jax.run import trained
+from curious_jax.run import folder as runfolder
+from curious_jax.run import formats, trained
+
+if TYPE_CHECKING:
+    from curious_jax.run import policies
 
 
 def parser() -> options.Parser:
     """The command line."""
-    result = options.Parser(
-        "export", "Copies a run's policy into a small folder.", usage="RUN FOLDER [OPTION VALUE ...]"
-    )
+    result = options.Parser("export", "Copies a run's policy into a small folder.", usage="RUN DIR [OPTION VALUE ...]")
     trained.add_options(result, physics=False)
-    result.add_argument("folder", type=options.path, metavar="FOLDER", help="a new folder, such as pretrained/NAME")
+    result.add_argument("folder", type=options.path, metavar="DIR", help="a new folder, such as pretrained/NAME")
+    result.add_argument(
+        "--format",
+        default=formats.FOLDER,
+        metavar="|".join(formats.FORMATS),
+        help="folder: for curious_jax's own programs; the others: for programs without JAX, safetensors and onnx by "
+        'the extra "formats" [default: folder]',
+    )
     return result
 
 
@@ -34,22 +47,44 @@ def main(argv: Sequence[str] | None) -> int:
     folder = Path(given["folder"])
     if os.path.lexists(folder):
         raise ConfigError(f"{folder}: is there already; name a new folder")
+    formats.check(given["format"])
     export, index = trained.find(given)
-    from curious_jax.run import policies
-
-    loaded = policies.load(export, seed_index=index)
-    success = export.info.get("mean_success")
-    if isinstance(success, list):
-        success = success[index]
     try:
-        policies.save(
-            folder, loaded.policy, loaded.config, {"episodes": export.info["episodes"], "mean_success": success}
-        )
+        hint = write(folder, export, index, given["format"])
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(folder)) from None  # not a scratch file within it
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{folder}: {size / 2**20:.2f} MiB\nshow it with: {program.command('play', folder)}")
+    print(f"{folder}: {size / 2**20:.2f} MiB\n{hint}")
     return program.DONE
+
+
+def write(folder: Path, saved: "policies.SavedPolicy", index: int, name: str) -> str:
+    """Writes the policy of one seed and its card, all of it or nothing; returns a line that says how to use it.
+
+    Args:
+      folder: a new one.
+      index: which seed of the run.
+      name: one of formats.FORMATS.
+    """
+    from curious_jax.run import files, policies, portable
+    from curious_jax.show import card
+
+    loaded, file = policies.load(saved, seed_index=index), formats.FILES.get(name)
+    about = card.make(saved, loaded, file, index)
+    pages = {card.CARD: json.dumps(runfolder.plain(about), indent=2) + "\n", card.README: card.page(about)}
+    if file is None:
+        success = saved.info.get("mean_success")
+        if isinstance(success, list):
+            success = success[index]
+        info = {"episodes": loaded.episodes, "mean_success": success}
+        policies.save(folder, loaded.policy, loaded.config, info, pages)
+        return f"show it with: {program.command('play', folder)}"
+    policy = portable.make(loaded)
+    with files.atomic_folder(folder) as scratch:
+        formats.write(policy, name, scratch / file)
+        for page, text in pages.items():
+            (scratch / page).write_text(text, encoding="utf-8")
+    return f"{folder / card.README} says what it takes and gives"
 
 
 if __name__ == "__main__":

@@ -66,6 +66,9 @@ class ModuleTable(Protocol):
     def achievable(self) -> tuple[bool, ...]: ...  # False for distractors; evaluation leaves those out
 
     @property
+    def meanings(self) -> tuple[str, ...]: ...  # what each module's goal is, with its unit; empty where not said
+
+    @property
     def num_modules(self) -> int: ...  # M
 
     @property
@@ -118,7 +121,7 @@ class ModuleTable(Protocol):
 
 
 class Layout(Protocol):
-    """The places of the cubes in the observation; k counts from 1."""
+    """The places of things in the observation; cube k counts from 1."""
 
     @property
     def num_cubes(self) -> int: ...
@@ -126,6 +129,10 @@ class Layout(Protocol):
     def cube_position(self, k: int) -> slice: ...
 
     def cube_relative_position(self, k: int) -> slice: ...
+
+    def table(self) -> dict[str, slice]: ...  # name -> place, for the whole observation in order
+
+    def units(self) -> dict[str, str]: ...  # name -> unit
 
 
 class EnvState(Protocol):
@@ -152,6 +159,12 @@ class Env(Protocol):
 
     @property
     def action_size(self) -> int: ...  # A
+
+    @property
+    def action_meaning(self) -> tuple[str, ...]: ...  # [A], what each number of an action asks for
+
+    @property
+    def control_period(self) -> float | None: ...  # s of a control step; None in a world without time
 
     @property
     def episode_length(self) -> int: ...  # T

@@ -53,6 +53,7 @@ class Module:
       achievable: False for distractors, which evaluation leaves out.
       guides: modules that may act in its place while it explores; the first that may act now does.
       mirror: goal [d] -> [d], the goal's mirror image in the world's plane of symmetry; None where it has none.
+      meaning: what the goal's numbers are, with their unit, for the card of an exported policy.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Module:
     achievable: bool = True
     guides: tuple[Guide, ...] = ()
     mirror: Callable[[jax.Array], jax.Array] | None = None
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,11 @@ class ModuleTable:
     def achievable(self) -> tuple[bool, ...]:
         """Says of each module whether it can be solved at all."""
         return tuple(m.achievable for m in self.modules)
+
+    @property
+    def meanings(self) -> tuple[str, ...]:
+        """Says of each module what its goal's numbers are; empty where nobody said."""
+        return tuple(m.meaning for m in self.modules)
 
     @property
     def num_modules(self) -> int:

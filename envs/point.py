@@ -29,6 +29,11 @@ HOLD = 0.15  # the point holds an object closer than this
 CLING = 0.2  # an object to drag clings to the point closer than this
 TOLERANCE = 0.1  # closer than this is solved
 DISTRACTOR_STEP = 0.01  # standard deviation of a distractor's step
+UNIT = "sides of the square"  # of all lengths
+ACTION_MEANING = (
+    *(f"moves the point along {axis}: 1 is {STEP} of the square's side" for axis in "xy"),
+    "holds what is to be pushed while it is positive",
+)
 
 
 @struct.dataclass
@@ -73,6 +78,20 @@ class PointLayout:
         start = 2 + 4 * self.num_cubes + 2 * (k - 1)
         return slice(start, start + 2)
 
+    def table(self) -> dict[str, slice]:
+        """Name → slice for the whole vector, in order, without gaps."""
+        rows = {"point_position": self.gripper_position}
+        for k in range(1, self.num_cubes + 1):
+            rows[f"object{k}_position"] = self.cube_position(k)
+            rows[f"object{k}_relative_position"] = self.cube_relative_position(k)
+        for k in range(1, self.num_distractors + 1):
+            rows[f"distractor{k}_position"] = self.distractor_position(k)
+        return rows
+
+    def units(self) -> dict[str, str]:
+        """Gives the unit of each of the table's names."""
+        return {name: UNIT + (", object minus point" if "relative" in name else "") for name in self.table()}
+
 
 @dataclass(eq=False)
 class TraceCount:
@@ -91,6 +110,8 @@ class PointEnv:
     traces: TraceCount = field(default_factory=TraceCount)
     episode_length: int = 20
     action_size: int = 3
+    action_meaning: tuple[str, ...] = ACTION_MEANING
+    control_period: float | None = None
     obs_bound: float = 100.0
     physics_name: str = "none"
     physics_steps_per_step: int = 1
@@ -162,7 +183,7 @@ def create(names: Sequence[str], num_distractors: int = 0) -> PointEnv:
         names,
         layout,
         build=lambda name: _module(name, layout),
-        distractor=lambda k: _at(f"distractor{k}", layout.distractor_position(k), False),
+        distractor=lambda k: _at(f"distractor{k}", layout.distractor_position(k), False, what=f"distractor {k}"),
     )
     clinging = tuple(("drag", number) in places for number in range(1, layout.num_cubes + 1))
     return PointEnv(layout, table, clinging)
@@ -181,9 +202,10 @@ def _parse(name: str) -> tuple[str, int]:
 def _module(name: str, layout: PointLayout) -> Module:
     kind, number = _parse(name)
     if number == 0:
-        return _at(name, layout.gripper_position, True)
+        return _at(name, layout.gripper_position, True, what="the point")
     reach = START if kind == "drag" else ARENA  # where an object observed off its place can still be brought
-    module = _at(kind if number == 1 else name, layout.cube_position(number), True, reach)
+    name = kind if number == 1 else name
+    module = _at(name, layout.cube_position(number), True, reach, f"object {number}")
     relative, near = layout.cube_relative_position(number), CLING if kind == "drag" else HOLD
     guide = Guide(
         module="reach",
@@ -197,7 +219,7 @@ def _mirror(goal: jax.Array) -> jax.Array:
     return goal * jnp.array([1.0, -1.0])
 
 
-def _at(name: str, position: slice, achievable: bool, reach: float = ARENA) -> Module:
+def _at(name: str, position: slice, achievable: bool, reach: float = ARENA, what: str = "") -> Module:
     """The module of the point, an object or a distractor; distractors, which move on their own, are not mirrored."""
     return Module(
         name=name,
@@ -207,4 +229,5 @@ def _at(name: str, position: slice, achievable: bool, reach: float = ARENA) -> M
         solved=lambda obs, goal: distance_solved(obs[position], goal, TOLERANCE),
         achievable=achievable,
         mirror=_mirror if achievable else lambda goal: goal,
+        meaning=f"x, y of {what}, in {UNIT}",
     )

@@ -158,11 +158,13 @@ def test_the_worked_examples_are_right():
 def test_the_observation_table_is_the_layouts():
     layout = ObservationLayout(num_cubes=2, num_distractors=1)
     rows = [cells for cells in table_rows(page("environment.md")) if re.fullmatch(r"\d+–\d+", cells[0])]
-    found = {}
-    for index, name, _ in rows:
+    found, units = {}, {}
+    for index, name, unit in rows:
         first, last = map(int, index.split("–"))
         found[name.strip("`")] = slice(first, last + 1)
+        units[name.strip("`")] = unit
     assert found == layout.table() and list(found) == list(layout.table())
+    assert units == layout.units()
     assert layout.cube_position(2) == slice(25, 28)  # the page's example
 
 
@@ -256,7 +258,7 @@ def test_every_name_on_the_python_page_exists():
         assert pkgutil.resolve_name(name) is not None
 
 
-@pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md"])
+@pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md"])
 def test_python_on_the_pages_is_python(name):
     blocks = code_blocks(page(name))
     assert blocks

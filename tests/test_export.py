@@ -45,7 +45,7 @@ def test_one_of_several_seeds(two_seed_run, tmp_path):
 def test_no_file_says_where_it_was_made(finished_run, tmp_path):
     assert export.main([str(finished_run), str(tmp_path / "mine")]) == 0
     files = [path for path in (tmp_path / "mine").rglob("*") if path.is_file()]
-    assert len(files) == 3
+    assert len(files) == 5
     for path in files:
         for place in (tmp_path, finished_run, Path.home()):
             assert str(place).encode() not in path.read_bytes(), path.name

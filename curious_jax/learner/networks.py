@@ -1,12 +1,15 @@
 """Defines actor and critic, M-UVFA (CURIOUS, "Modular multi-goal architecture"; sizes as in the authors' program)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from curious_jax.config import NetworkConfig
+
+NORM_EPSILON = 1e-6  # added to the variance in a layer normalisation
 
 
 class MLP(nn.Module):
@@ -21,7 +24,7 @@ class MLP(nn.Module):
         """[..., I] -> [..., output]."""
         for size in self.hidden:
             x = nn.Dense(size, kernel_init=nn.initializers.xavier_uniform())(x)
-            x = nn.relu(nn.LayerNorm()(x) if self.layer_norm else x)
+            x = nn.relu(nn.LayerNorm(epsilon=NORM_EPSILON)(x) if self.layer_norm else x)
         return nn.Dense(self.output, kernel_init=nn.initializers.xavier_uniform())(x)
 
 
@@ -54,3 +57,20 @@ def make(config: NetworkConfig, action_size: int) -> tuple[Actor, Critic]:
     """Makes actor and critic of the configured size."""
     hidden = (config.hidden_size,) * config.hidden_layers
     return Actor(hidden, action_size, config.actor_layer_norm), Critic(hidden, config.critic_layer_norm)
+
+
+def actor_layers(params: Any) -> list[dict[str, jax.Array]]:
+    """Lists an actor's layers from its parameters, first to last, the linear output among them.
+
+    Returns:
+      weight [I, H] and bias [H]; with layer normalisation norm_scale and norm_shift [H] as well. The actors of MG-ME's
+      experts have a leading axis M.
+    """
+    parts = params["params"]["MLP_0"]
+    layers = []
+    for number in range(sum(name.startswith("Dense_") for name in parts)):
+        dense, norm = parts[f"Dense_{number}"], parts.get(f"LayerNorm_{number}")
+        layers.append({"weight": dense["kernel"], "bias": dense["bias"]})
+        if norm is not None:
+            layers[-1] |= {"norm_scale": norm["scale"], "norm_shift": norm["bias"]}
+    return layers

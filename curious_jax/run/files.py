@@ -43,6 +43,30 @@ def write(path: Path, data: bytes) -> None:
         scratch.write_bytes(data)
 
 
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yields a neighbour's path, a folder to fill, which takes the name once its files are on the disk.
+
+    An error leaves nothing behind, nor the folders above it that were made for it.
+    """
+    scratch = path.with_name(f".{os.getpid()}-{next(_NUMBERS)}.new")
+    made = [above for above in path.absolute().parents if not above.exists()]
+    try:
+        scratch.mkdir(parents=True)
+        yield scratch
+        for file in scratch.iterdir():
+            sync(file)
+        sync(scratch)
+        os.rename(scratch, path)
+        sync(path.parent)
+        made = []
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for above in made:
+            with contextlib.suppress(OSError):
+                above.rmdir()
+
+
 def open_regular(path: str | Path) -> io.BufferedReader:
     """Opens a file that somebody else may have made: no link, pipe or device.
 

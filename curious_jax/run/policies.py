@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import PolicyParams, policy_params
-from curious_jax.run import files, manifest
+from curious_jax.run import files, formats, manifest
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -57,13 +58,16 @@ class Loaded(NamedTuple):
     episodes: int  # that it was trained for
 
 
-def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, Any]) -> None:
+def save(
+    folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, Any], pages: Mapping[str, str] | None = None
+) -> None:
     """Writes a policy under a name that may be taken already; the old one goes when the new one is on the disk.
 
     Args:
       folder: e.g. RUN/policies/last.
       policy: any pytree of arrays.
       info: plain data to keep beside it (episodes, mean_success).
+      pages: texts for people and other programs, by the name of their file; `load` does not read them.
     Raises:
       OSError: when it cannot be written; what was there stays.
     """
@@ -77,6 +81,8 @@ def save(folder: str | Path, policy: Any, config: TrainConfig, info: dict[str, A
         leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(policy))
         np.savez(new / ARRAYS, **{jax.tree_util.keystr(path): leaf for path, leaf in leaves})
         (new / INFO).write_text(json.dumps(runfolder.plain(about), indent=2) + "\n")
+        for name, text in (pages or {}).items():
+            (new / name).write_text(text, encoding="utf-8")
         manifest.seal(new, PARTS)
         if folder.exists():
             os.rename(folder, old)
@@ -201,6 +207,10 @@ def _folder(run: Path, name: str) -> Path:
         for found in (run / place / name, run / place / f".{name}.old"):  # the latter between save's two renames
             if found.is_dir():
                 return found
+    if any((run / file).is_file() for file in formats.FILES.values()):
+        raise ConfigError(
+            f"{run}: holds a policy for programs without JAX; give the run, or an export of --format folder"
+        )
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
     raise ConfigError(f"{run}: holds no policy yet (no {runfolder.POLICIES}/{name}); let it evaluate once")

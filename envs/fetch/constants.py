@@ -15,6 +15,10 @@ OBS_BOUND = 10.0  # an episode with any |observation| beyond this (m, rad) has l
 # Action: official `_set_action`.
 ACTION_SIZE = 4
 DISPLACEMENT = 0.05  # gripper displacement asked for by a full action
+ACTION_MEANING = (
+    *(f"moves the gripper along {axis}: 1 asks for {DISPLACEMENT} m from where it is" for axis in "xyz"),
+    "moves both fingers: positive opens",
+)
 HAND_ROTATION = (1.0, 0.0, 1.0, 0.0)  # added to the hand's quaternion; fingers point down
 FINGER_RANGE = (0.0, 0.2)  # range of the finger targets (the joints themselves stop at 0.05)
 

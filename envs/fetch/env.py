@@ -55,6 +55,8 @@ class FetchEnv:
     physics: Physics | None = None  # built by with_worlds
 
     action_size = c.ACTION_SIZE
+    action_meaning = c.ACTION_MEANING
+    control_period = c.CONTROL_PERIOD
     episode_length = c.EPISODE_LENGTH
     obs_bound = c.OBS_BOUND
     physics_steps_per_step = c.SUBSTEPS

@@ -95,13 +95,15 @@ def _build(name: str, layout: Any, centre: Sequence[float]) -> Module:
     kind, cube, base = parse(name)
     name = canonical(name)
     if kind == "reach":
-        return _anywhere(name, layout.gripper_position, centre)
+        return _anywhere(name, layout.gripper_position, centre, "the gripper")
     if kind == "stack":
         module = _stack(name, layout.cube_position(cube), layout.cube_position(base), layout.gripper_position, centre)
+        what = f"x, y, z of cube {cube} on cube {base} in m, read from the observation: any values will do"
+        module = dataclasses.replace(module, meaning=what)
     elif kind == "push":
-        module = _on_table(name, layout.cube_position(cube), centre)
+        module = _on_table(name, layout.cube_position(cube), centre, f"cube {cube}")
     else:
-        module = _anywhere(name, layout.cube_position(cube), centre)
+        module = _anywhere(name, layout.cube_position(cube), centre, f"cube {cube}")
     return dataclasses.replace(module, guides=_guides(kind, layout, cube))
 
 
@@ -143,7 +145,7 @@ def _sample_xyz(key: jax.Array, centre: Sequence[float]) -> jax.Array:
     return jnp.concatenate([_sample_xy(key_xy, centre), z])
 
 
-def _anywhere(name: str, position: slice, centre: Sequence[float]) -> Module:
+def _anywhere(name: str, position: slice, centre: Sequence[float], what: str) -> Module:
     """reach and pnp: a 3-D point for the gripper or a cube."""
     return Module(
         name=name,
@@ -151,11 +153,12 @@ def _anywhere(name: str, position: slice, centre: Sequence[float]) -> Module:
         outcome=lambda obs: obs[position],
         sample_goal=lambda key: _sample_xyz(key, centre),
         solved=lambda obs, goal: distance_solved(obs[..., position], goal, TOLERANCE),
+        meaning=f"x, y, z of {what} in m",
         mirror=lambda goal: _mirror(goal, centre),
     )
 
 
-def _on_table(name: str, position: slice, centre: Sequence[float], achievable: bool = True) -> Module:
+def _on_table(name: str, position: slice, centre: Sequence[float], what: str, achievable: bool = True) -> Module:
     """push: a point on the table; the distance is 3-D, so a lifted cube does not count."""
     return Module(
         name=name,
@@ -164,13 +167,15 @@ def _on_table(name: str, position: slice, centre: Sequence[float], achievable: b
         sample_goal=lambda key: _sample_xy(key, centre),
         solved=lambda obs, goal: distance_solved(obs[..., position], goal_point(goal), TOLERANCE),
         achievable=achievable,
+        meaning=f"x, y of {what} in m, on the table (z = {REST_HEIGHT} m)",
         mirror=lambda goal: _mirror(goal, centre) if achievable else goal,  # distractors move on their own
     )
 
 
 def _distractor(number: int, layout: Any, centre: Sequence[float]) -> Module:
     """An out-of-reach cube with goals inside the reachable box: never solved."""
-    return _on_table(f"distractor{number}", layout.distractor_position(number), centre, achievable=False)
+    place = layout.distractor_position(number)
+    return _on_table(f"distractor{number}", place, centre, f"distractor {number}", achievable=False)
 
 
 def _stack(name: str, top: slice, base: slice, gripper: slice, centre: Sequence[float]) -> Module:

@@ -18,6 +18,20 @@ _CUBE_SENSORS = 13
 _ROBOT_SIZE = 10
 _CUBE_SIZE = 15
 _POINT_SIZE = 3
+# The units of the observation's parts, in order.
+_ROBOT_UNITS = {
+    "gripper_position": "m",
+    "gripper_velocity": "m per control step",
+    "finger_position": "m, right and left",
+    "finger_velocity": "m per control step",
+}
+_CUBE_UNITS = {
+    "position": "m",
+    "relative_position": "m, cube minus gripper",
+    "euler": "rad, R = Rx Ry Rz",
+    "velocity": "m per control step, cube minus gripper",
+    "angular_velocity": "rad per control step, world frame",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,16 +116,20 @@ class ObservationLayout:
 
     def table(self) -> dict[str, slice]:
         """Name → slice for the whole vector, in order, without gaps."""
-        rows = {
-            name: getattr(self, name)
-            for name in ("gripper_position", "gripper_velocity", "finger_position", "finger_velocity")
-        }
+        rows = {name: getattr(self, name) for name in _ROBOT_UNITS}
         for k in range(1, self.num_cubes + 1):
-            for part in ("position", "relative_position", "euler", "velocity", "angular_velocity"):
+            for part in _CUBE_UNITS:
                 rows[f"cube{k}_{part}"] = getattr(self, f"cube_{part}")(k)
         for k in range(1, self.num_distractors + 1):
             rows[f"distractor{k}_position"] = self.distractor_position(k)
         return rows
+
+    def units(self) -> dict[str, str]:
+        """Gives the unit of each of the table's names."""
+        cubes, distractors = range(1, self.num_cubes + 1), range(1, self.num_distractors + 1)
+        rows = dict(_ROBOT_UNITS)
+        rows |= {f"cube{k}_{part}": unit for k in cubes for part, unit in _CUBE_UNITS.items()}
+        return rows | {f"distractor{k}_position": "m" for k in distractors}
 
     def mirror(self, obs: Array, y: float) -> Array:
         """[O] -> [O]: the observation mirrored in the vertical plane at `y` (m), in which the arm stands.

@@ -1,5 +1,7 @@
 """Stands between the training cycle and what chooses modules and goals: what they are told, and what they propose."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -13,13 +15,9 @@ from curious_jax.types import Episode, Transition
 
 
 def make_view(run: Setup, statistics: NormalizerState, actor: object) -> View:
-    """Makes what goal samplers see networks with: (obs, goal, module) -> (inputs, the policy's actions)."""
-
-    def view(obs: jax.Array, goal: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
-        inputs = normalizer.policy_input(statistics, run.config.normalizer, run.env.modules, obs, goal, module)
-        return inputs, run.learner.act(actor, inputs)
-
-    return view
+    """Makes what goal samplers see networks with: inputs of (obs, goal, module), and the policy's actions."""
+    encode = functools.partial(normalizer.policy_input, statistics, run.config.normalizer, run.env.modules)
+    return View(encode, functools.partial(run.learner.act, actor))
 
 
 def make_proposals(run: Setup, state: TrainState, key: jax.Array, exploring: jax.Array) -> Propose | None:

@@ -7,12 +7,19 @@ from collections.abc import Callable
 
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
+from curious_jax.learner.goals import alp_gmm, learnability, mega, riac, vds
 from curious_jax.learner.goals.protocol import Sampler as Sampler
 from curious_jax.types import ModuleTable
 
 Maker = Callable[[TrainConfig, ModuleTable, int, int], Sampler]  # config, modules, input size I, action size A
 
-_MAKERS: dict[str, Maker] = {}
+_MAKERS: dict[str, Maker] = {
+    "alp-gmm": alp_gmm.make,
+    "riac": riac.make,
+    "mega": mega.make,
+    "vds": vds.make,
+    "learnability": learnability.make,
+}
 UNIFORM = "uniform"  # what the environment's modules draw
 
 

@@ -12,8 +12,20 @@ from curious_jax.types import LearnerBatch, ModuleTable
 CANDIDATES = 32  # uniform goals of which one is kept
 MAX_REACH = 3  # dimensions of a goal that samplers look at; more are left out of a goal's neighbourhood
 
-View = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
-"""(obs [N, O], goal [N, G], module [N]) -> (network inputs [N, I], the policy's actions [N, A])."""
+
+class View(NamedTuple):
+    """Sees goals as the networks do; a view is itself a function of both."""
+
+    encode: Callable[
+        [jax.Array, jax.Array, jax.Array], jax.Array
+    ]  # obs [..., O], goal [..., G], module [...] -> [..., I]
+    act: Callable[[jax.Array], jax.Array]  # inputs [..., I] -> the policy's actions [..., A], without noise
+
+    def __call__(self, obs: jax.Array, goal: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Gives the networks' inputs and the policy's actions: [..., O], [..., G], [...] -> ([..., I], [..., A])."""
+        inputs = self.encode(obs, goal, module)
+        return inputs, self.act(inputs)
+
 
 Batches = Callable[[jax.Array], LearnerBatch]
 """key -> a batch as the learner sees it."""
@@ -40,6 +52,22 @@ def sample_uniform(modules: ModuleTable, key: jax.Array, module: jax.Array) -> j
     for _ in module.shape:
         sample = jax.vmap(sample)
     return sample(jax.random.split(key, module.shape), module)
+
+
+class Candidates(NamedTuple):
+    """The uniform goals of which each environment keeps one."""
+
+    goal: jax.Array  # [E, C, G] as drawn
+    now: jax.Array  # [E, C, G] as it stands at the start
+    module: jax.Array  # [E, C] int32
+
+
+def draw_candidates(modules: ModuleTable, key: jax.Array, module: jax.Array, obs: jax.Array) -> Candidates:
+    """Draws C = CANDIDATES uniform goals for each environment: key, [E], [E, O] -> [E, C, ...]."""
+    each = jnp.broadcast_to(module[:, None], (module.shape[0], CANDIDATES))
+    goal = sample_uniform(modules, key, each)
+    now = jax.vmap(jax.vmap(modules.goal_at, (0, 0, None)))(goal, each, obs)
+    return Candidates(goal, now, each)
 
 
 def own_slots(modules: ModuleTable) -> tuple[jax.Array, jax.Array]:

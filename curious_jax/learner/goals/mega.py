@@ -1,0 +1,62 @@
+"""Proposes the least common outcomes that were reached (MEGA, Pitis et al., ICML 2020, arXiv 2007.02832).
+
+The density of a module's outcomes, at the end of episodes that were relevant to it, is estimated by Gaussian kernels of
+bandwidth 0.1 on standardised outcomes. Of some outcomes drawn for an environment, the one of lowest density is its
+goal: ĝ = argmin p_ag(g).
+
+Differences from the source: outcomes are a module's last MOST at the end of episodes, not all of all steps; candidates
+with a low Q value are not cut off; and there is no annealing towards the goals that are asked for (OMEGA). A module
+whose outcome never changed gets uniform goals.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from curious_jax.config import TrainConfig
+from curious_jax.learner.estimators.protocol import Results
+from curious_jax.learner.goals import protocol, recent
+from curious_jax.learner.goals.protocol import CANDIDATES, Sampler, View
+from curious_jax.learner.goals.recent import RecentState
+from curious_jax.types import ModuleTable
+
+BANDWIDTH = 0.1  # in deviations of the outcomes
+
+
+def estimate_density(part: jax.Array, held: jax.Array) -> jax.Array:
+    """Computes the density at each outcome: [M, R, D], [M, R] bool -> [M, R].
+
+    It is up to a factor that all outcomes of a module share, and infinite where none is held.
+    """
+    _, deviation = recent.spread(part, held)
+    scaled = part / (deviation[:, None] * BANDWIDTH)
+    axes = range(part.shape[-1])  # one by one: XLA's CPU program for a sum over so short an axis is ten times slower
+    squared = sum((jnp.square(scaled[:, :, None, d] - scaled[:, None, :, d]) for d in axes), jnp.zeros(()))
+    density = jnp.einsum("mrs,ms->mr", jnp.exp(-0.5 * squared), held.astype(jnp.float32))
+    return jnp.where(held, density, jnp.inf)
+
+
+def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size: int) -> Sampler:
+    """Makes the sampler."""
+    number = modules.num_modules
+
+    def init(key: jax.Array) -> RecentState:
+        return recent.init(number, {"reached": (modules.goal_size,)})
+
+    def update(state: RecentState, results: Results) -> RecentState:
+        return recent.add(state, (results.relevant & results.valid[:, None]).T, reached=results.reached)
+
+    def propose(state: RecentState, key: jax.Array, module: jax.Array, obs: jax.Array, view: View) -> jax.Array:
+        key_uniform, key_candidates = jax.random.split(key)
+        reached, held = state.entries["reached"], recent.held(state)
+        owner = jnp.broadcast_to(jnp.arange(number)[:, None], held.shape)
+        density = estimate_density(protocol.own_part(modules, reached, owner), held)
+        # The newest are at the end, so that counting from there always meets one that is held.
+        behind = jax.random.uniform(key_candidates, (module.shape[0], CANDIDATES)) * state.size[module][:, None]
+        drawn = jnp.clip(recent.MOST - 1 - behind.astype(jnp.int32), 0)  # [E, C]
+        rarest = jnp.argmin(density[module[:, None], drawn], axis=1)
+        chosen = reached[module, jnp.take_along_axis(drawn, rarest[:, None], axis=1)[:, 0]]
+        own = jnp.where(modules.mask(module), chosen, 0.0)
+        uniform = protocol.sample_uniform(modules, key_uniform, module)
+        return jnp.where(state.size[module][:, None] > 0, own, uniform)
+
+    return Sampler(init, propose, update)

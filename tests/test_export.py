@@ -84,7 +84,7 @@ def test_a_name_that_is_not_there(empty_folder, monkeypatch):
         (["there"], "there: is there already; name a new folder"),
         (["new", "--checkpoint", "first"], "--checkpoint first: must be one of last, best"),
         (["new", "--seed-index", "1"], "--seed-index 1: must be 0"),
-        ([], "required: FOLDER"),
+        ([], "required: DIR"),
     ],
 )
 def test_bad_options(finished_run, refuse, empty_folder, argv, mentions):

@@ -20,6 +20,7 @@ from scipy import stats
 
 from curious_jax.config.fields import ESTIMATORS, GOALS
 from curious_jax.errors import ConfigError
+from curious_jax.show.curves import COLOURS
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
 from experiments.analysis.table import SUCCESS, Table, finished, modules, per_seed, select
@@ -81,16 +82,20 @@ def heading(group: Labels) -> str:
 
 
 def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
-    """Draw mean success ± s.e.m. of every group, and the share of practice that its impossible modules take."""
+    """Draw success ± s.e.m. of every group, the share p that impossible modules take, and each estimator's shares."""
     found = groups(conditions)
     impossible = [(group, names) for group, names in found if group["distractors"]]
-    made, axes = figures.figure(len(found) + len(impossible), columns=2, size=(6.0, 4.0))
+    shown = [(group, name) for group, names in impossible[-1:] for name in names]
+    panels = len(found) + len(impossible) + len(shown)
+    made, axes = figures.figure(panels, size=(5.2, 3.6))
     for ax, (group, names) in zip(axes, found, strict=False):
         for look, name in enumerate(names):
             figures.line(ax, select(rows, **group, name=name), SUCCESS, name, look, "sem")
         figures.success_axes(ax, heading(group))
         figures.legend(ax)
-    for ax, (group, names) in zip(axes[len(found) :], impossible, strict=True):
+    for ax, (group, name) in zip(axes[panels - len(shown) :], shown, strict=True):
+        shares(ax, select(rows, **group, name=name), f"shares of {name}, {group['distractors']} distractors")
+    for ax, (group, names) in zip(axes[len(found) :], impossible, strict=False):
         for look, name in enumerate(names):
             part = select(rows, **group, name=name)
             figures.line(ax, part.assign(wasted=wasted(part)), "wasted", name, look, "sem")
@@ -99,6 +104,17 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
         ax.set_title(heading(group), fontsize=10)
         figures.legend(ax)
     figures.save(made, path)
+
+
+def shares(ax: Any, rows: Table, title: str) -> None:
+    """Draw the share p of each module that can be learned, and of all others together."""
+    for look, module in enumerate(modules(rows, achievable=True)):
+        figures.line(ax, rows, f"p_module/{module}", module, look, "sem")
+    figures.line(ax, rows.assign(wasted=wasted(rows)), "wasted", "impossible ones", len(COLOURS) - 1, "sem")
+    ax.set_ylabel("share p")
+    ax.set_ylim(-0.03, 1.03)
+    ax.set_title(title, fontsize=10)
+    figures.legend(ax)
 
 
 def wasted(rows: Table) -> Any:

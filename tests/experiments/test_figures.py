@@ -202,7 +202,8 @@ def test_curricula(tmp_path, monkeypatch):
         "`ema` masters" in text[-2] and "`competence` masters the modules in fewer episodes than `uniform`" in text[-1]
     )
     lines = lines_of(curricula.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
-    np.testing.assert_allclose(lines[-1].get_ydata(), 0.4)  # the share of the impossible modules
+    np.testing.assert_allclose(lines[-1].get_ydata(), 0.4)  # the share of the impossible modules, uniform's
+    np.testing.assert_allclose(lines[-2].get_ydata(), 0.6)  # and of reach
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Notebooks: they run, at small size here, what is committed is whole, and Colab's jax stays."""
 
+import ast
+import importlib
 import importlib.util
+import inspect
 import re
 import shutil
 import subprocess
@@ -12,6 +15,7 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).parent.parent
+OURS = ("curious_jax", "envs", "experiments")
 spec = importlib.util.spec_from_file_location("prepare", ROOT / "notebooks" / "prepare.py")
 prepare = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(prepare)
@@ -28,6 +32,35 @@ def tagged(notebook, tag):
 
 def errors(notebook):
     return [output for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"]
+
+
+def calls(notebook):
+    """Yields (function, its call) for every call of a function that a notebook imports from these packages."""
+    known = {}
+    for text in sources(notebook):
+        lines = [line for line in text.splitlines() if not line.lstrip().startswith(("%", "!"))]
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in OURS:
+                home = importlib.import_module(node.module)
+                known |= {alias.asname or alias.name: getattr(home, alias.name, None) for alias in node.names}
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and callable(known.get(node.func.id)):
+                yield known[node.func.id], node
+
+
+@pytest.mark.parametrize("name", prepare.NAMES)
+def test_functions_are_called_with_arguments_that_they_have(name):
+    for function, call in calls(prepare.read(name)):
+        if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+            continue
+        inspect.signature(function).bind_partial(*call.args, **{k.arg: k.value for k in call.keywords})
+
+
+def test_an_argument_that_went_would_be_found():
+    cell = nbformat.v4.new_code_cell("from envs import make\nmake(num_worlds=4)")
+    (found,) = calls(nbformat.v4.new_notebook(cells=[cell]))
+    assert found[0].__name__ == "make"
+    with pytest.raises(TypeError):
+        inspect.signature(found[0]).bind_partial(**{k.arg: k.value for k in found[1].keywords})
 
 
 # Execution.

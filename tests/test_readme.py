@@ -48,8 +48,8 @@ PROGRAMS = {
 LISTS = ("curious_jax", "experiments")  # these list the programs, and take no option here
 # Programs whose own tests run them small.
 OWN_TESTS = {
-    "experiments.checks.peers": "tests/experiments/test_peers.py",
-    "experiments.checks.steadiness": "tests/experiments/test_steadiness.py",
+    "experiments.checks.peers": "tests/experiments/checks/test_peers.py",
+    "experiments.checks.steadiness": "tests/experiments/checks/test_steadiness.py",
     "experiments.checks.overhead": "tests/experiments/checks/test_overhead.py",
     "experiments.tune": "tests/experiments/test_tune.py",
 }
@@ -250,6 +250,8 @@ def small(program, argv, folder):
         program.startswith("experiments.") and program != "experiments.checks.seed_cost"
     ):
         extra += ["--out", str(folder / "new")]
+    if "--perturb-at" in argv:  # within a small run, of an object that its world has
+        extra += ["--perturb-at", "8", "--modules", "reach,push,push2"]
     if program == "curious_jax.play" and "--video" not in argv:
         extra += ["--video", str(folder / "video.gif")]
     return [*argv, *extra]

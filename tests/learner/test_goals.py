@@ -340,6 +340,7 @@ def test_a_cycle_keeps_the_shapes_of_the_state(name):
         assert (new.shape, new.dtype) == (old.shape, old.dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_self_evaluations_keep_uniform_goals(share):
     config = tiny_config(goals="mega", self_evaluation=share)

@@ -5,7 +5,7 @@ the episode's first observation. The ensemble is trained beside the learner, on 
 y = clip(r + γ Q'(s', π(s')), -1/(1-γ), 0), with a slow copy Q' of each member.
 
 Differences from the source: the members are small, take an eighth of the learner's updates, and share a batch, from
-which each draws its own rows with replacement, where the source draws a batch for each.
+which each draws its own rows with replacement, so that more than their first weights tells them apart.
 """
 
 from typing import Any

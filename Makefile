@@ -6,12 +6,13 @@
 #   make probe-results   the paper's five experiments on the point world, into docs/results
 #   make probe-curricula the comparison of estimators and goal samplers on the point world, into docs/results
 #   make docs        the documentation site, in site/; warnings are errors
+#   make web         the policy in a browser, web/dist/index.html; needs node and npm. POLICIES="..." shows others
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_TESTS := $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check check-slow probe-results probe-curricula docs format lint types install clean
+.PHONY: demo test check check-slow probe-results probe-curricula docs web format lint types install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
@@ -42,6 +43,13 @@ probe-curricula: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+web: $(VENV)/.installed web/node_modules/.package-lock.json
+	$(BIN)/python web/make_data.py $(POLICIES)
+	cd web && npm run build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -75,4 +83,4 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist site web/data web/dist web/node_modules *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,254 @@
+"""The page in a browser: it moves as C MuJoCo does, acts as the policy does under JAX, and solves its modules.
+
+Built by `make web` and opened in headless Chromium, with web/drive.js.
+"""
+
+import fcntl
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import curious_jax
+from envs.fetch import numpy_arm
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "web"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DESKTOP, PHONE = (1280, 800), (390, 844)
+FIRST_PICTURE = 5.0  # s
+POLICY = "pretrained/four-modules"
+
+
+@pytest.fixture(scope="session")
+def dist(tmp_path_factory):
+    """A folder with the page as `make web` builds it."""
+    for tool in ("node", "npm", "make"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed: the page cannot be built")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: the page cannot be opened")
+    venv = Path(sys.executable).parents[1]
+    folder = tmp_path_factory.mktemp("web") / "dist"
+    with (WEB / "package.json").open() as lock:  # workers of pytest-xdist build one after the other
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = ["make", "-o", f"{venv}/.installed", f"VENV={venv}", "web"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if "npm error network" in done.stderr:
+            pytest.skip("npm does not reach its registry, and web/node_modules is not there")
+        assert done.returncode == 0, done.stdout + done.stderr
+        shutil.copytree(WEB / "dist", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def served(dist):
+    """The page's address from `python -m http.server`."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(dist)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/index.html"
+    server.shutdown()
+
+
+def drive(url, *steps, size=DESKTOP):
+    """Opens the page and takes the steps of web/drive.js; returns the values, after seeing that nothing went wrong."""
+    asked = {"chromium": CHROMIUM, "width": size[0], "height": size[1], "steps": steps}
+    command = ["node", "drive.js", url]
+    done = subprocess.run(command, cwd=WEB, input=json.dumps(asked), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["errors"] == []
+    return answer["values"]
+
+
+def call(function, argument=None):
+    return {"evaluate": function, "argument": argument}
+
+
+def element(name, what):
+    return call(f"() => document.getElementById('{name}').{what}")
+
+
+@pytest.fixture(scope="session")
+def policy():
+    return curious_jax.load_policy(ROOT / POLICY, physics="c")
+
+
+def test_the_sources_are_formatted_and_linted(dist):
+    done = subprocess.run(["npm", "run", "lint"], cwd=WEB, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_lock_file_names_no_other_registry():
+    text = (WEB / "package-lock.json").read_text()
+    assert "resolved" not in text or set(text.split('"resolved": "')[1:]) <= {"https://registry.npmjs.org/"}
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("source", ["http", "file"])
+def test_the_page_opens_in_time_and_without_errors(source, size, dist, served, tmp_path):
+    picture = tmp_path / "page.png"
+    url = served if source == "http" else (dist / "index.html").as_uri()
+    first, width, loading = drive(
+        url,
+        {"wait": 500},
+        {"screenshot": str(picture)},
+        call("() => curious.page.firstPicture"),
+        call("() => document.documentElement.scrollWidth"),
+        call("() => Boolean(document.getElementById('loading'))"),
+        size=size,
+    )
+    assert first < 1e3 * FIRST_PICTURE
+    assert width <= size[0] and not loading
+    assert picture.stat().st_size > 20_000  # an empty page has a few thousand bytes
+
+
+TRACE = """(runs) => runs.map(({ cubes, actions }) => {
+  const world = new curious.World(curious.mujoco, curious.page.world.about);
+  world.reset(cubes);
+  return actions.map((action) => {
+    world.step(action);
+    return [[...world.data.qpos], [...world.data.qvel], [...world.observe()]];
+  });
+})"""
+
+
+def test_the_arm_moves_as_in_c_mujoco(served, policy):
+    """Three runs of 50 steps in the air and three that press on the table and push cubes."""
+    arm, draw = numpy_arm.NumpyFetch(policy.env), np.random.default_rng(0)
+    runs, expected = [], []
+    for lift in (0.3, 0.3, 0.3, -0.4, -0.4, -0.4):
+        cubes = numpy_arm.place_cubes(draw, 2, policy.env.start.gripper[:2])
+        actions = np.clip(draw.uniform(-1, 1, (50, 4)) + [0, 0, lift, 0], -1, 1)
+        arm.reset(cubes)
+        for action in actions:
+            assert arm.step(action)
+            expected.append((arm.data.qpos.copy(), arm.data.qvel.copy(), arm.observe()))
+        runs.append({"cubes": cubes.tolist(), "actions": actions.tolist()})
+    (found,) = drive(served, call(TRACE, runs))
+    for name, tolerance, mine, theirs in zip(
+        ("qpos", "qvel", "obs"), (1e-4, 1e-3, 1e-4), zip(*expected), zip(*sum(found, [])), strict=True
+    ):
+        error = np.abs(np.array(mine) - np.array(theirs)).max()
+        print(f"{name}: {error:.1e}")
+        assert error < tolerance, name
+
+
+FIRST = """(starts) => starts.map(({ cubes, goal, module }) => {
+  const { page, episodes } = curious;
+  page.world.reset(cubes);
+  const { obs, input } = episodes.look(page.world, page.policy, module, goal);
+  return [[...obs], curious.act(page.policy, input)];
+})"""
+
+
+def test_the_first_action_is_that_of_jax(served, policy):
+    starts, expected = [], []
+    for number, name in enumerate(policy.modules * 5):
+        key_reset, key_goal = jax.random.split(jax.random.key(number))
+        obs = np.asarray(policy.env.reset(key_reset).obs)
+        module = number % len(policy.modules)
+        goal = np.asarray(policy.env.modules.modules[module].sample_goal(key_goal))
+        whole = np.zeros(policy.env.modules.goal_size, np.float32)
+        whole[policy.env.modules.slots[module]] = goal
+        cubes = [obs[policy.env.layout.cube_position(k)][:2].tolist() for k in (1, 2)]
+        starts.append({"cubes": cubes, "goal": whole.tolist(), "module": module})
+        expected.append((obs, policy.act(obs, name, goal)))
+    (found,) = drive(served, call(FIRST, starts))
+    for name, mine, theirs in zip(("obs", "action"), zip(*expected), zip(*found), strict=True):
+        error = np.abs(np.array(mine) - np.array(theirs)).max()
+        print(f"{name}: {error:.1e}")
+        assert error < 1e-5, name
+
+
+MEASURE = """async ([module, count]) => {
+  const { page, episodes } = curious;
+  page.busy = true;
+  return episodes.measure(page.world, page.policy, module, count, 1000 + module);
+}"""
+
+
+@pytest.mark.parametrize("module", range(4), ids=["reach", "push", "pnp", "stack"])
+def test_each_module_is_solved(module, served, episodes=30):
+    (successes,) = drive(served, call(MEASURE, [module, episodes]))
+    print(f"{successes} of {episodes}")
+    assert successes >= 0.9 * episodes
+
+
+def test_control_keeps_25_hz_while_it_is_drawn(served):
+    if os.getloadavg()[0] > os.cpu_count() + 1:
+        pytest.skip("other programs keep the cores busy")
+    looks = [step for _ in range(3) for step in ({"wait": 2500}, call("() => curious.page.rate"))]
+    rates = drive(served, *looks, size=PHONE)
+    print(rates)
+    assert min(abs(rate - 25) for rate in rates) < 0.5
+
+
+HOLD_STILL = """() => {
+  const { page } = curious;
+  document.getElementById("auto").checked = false;
+  document.querySelector("#modules button").click();  // reach
+  page.world.reset([[1.25, 0.66], [1.42, 0.84]]);
+  page.goal = [1.3, 0.75, 0.75, 0, 0, 0, 0, 0, 0, 0, 0];
+}"""
+
+
+def test_the_user_drags_goal_cubes_and_arm(served):
+    cube = "() => [...curious.page.world.body('cube2').position]"
+    goal = "() => curious.page.goal.slice(0, 3)"
+    hand = "() => [...curious.page.world.sensor('gripper_position')]"
+    on_screen = "() => curious.page.view.screen(%s)"
+    place = on_screen % "curious.page.world.body('cube2').position"
+    wrist = on_screen % "curious.page.world.body('wrist_flex_link').position"
+    values = drive(
+        served,
+        call(HOLD_STILL),
+        {"wait": 2500},
+        *(call(cube), {"from": place, "by": [60, 10], **call(cube)}, {"wait": 1000}, call(cube)),
+        *(call(hand), {"from": wrist, "by": [0, -120], **call(hand)}, {"wait": 2500}, call(hand)),
+        *(call(goal), {"from": on_screen % "curious.page.point", "by": [30, -40], **call(goal)}),
+    )
+    cubes, hands, goals = (np.array(part) for part in (values[1:4], values[4:7], values[7:9]))
+    print(cubes, hands, goals, sep="\n")
+    assert np.linalg.norm((cubes[2] - cubes[0])[:2]) > 0.03 and abs(cubes[2][2] - cubes[0][2]) < 1e-3
+    assert np.linalg.norm(hands[1] - hands[0]) > 0.005 and np.linalg.norm(hands[2] - hands[0]) < 0.02
+    assert goals[1][2] > goals[0][2] + 0.02
+
+
+def test_several_policies_are_stages_of_a_slider(served):
+    """One policy has no slider; with two, moving it changes the policy that acts."""
+    hidden, shown, before, after = drive(
+        served,
+        element("stage", "hidden"),
+        call("""() => {
+          const { page, connectStages } = curious;
+          page.policies.unshift({ ...page.policy, episodes: 1000 });
+          connectStages(page);
+          return document.getElementById("stage").hidden;
+        }"""),
+        element("episodes", "textContent"),
+        call("""() => {
+          const slider = document.getElementById("stage");
+          slider.value = 0;
+          slider.dispatchEvent(new Event("input"));
+          return document.getElementById("episodes").textContent;
+        }"""),
+    )
+    assert hidden and not shown
+    assert (before, after) == ("110,080 episodes of training", "1,000 episodes of training")

@@ -1,0 +1,36 @@
+// node build.js: bundles the page into dist/, one classic script with everything in it, so that it opens from a file.
+
+import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+// Imports of .wasm and .json give their bytes, compressed by gzip (src/unpack.js).
+const packed = {
+  name: "packed",
+  setup({ onLoad }) {
+    onLoad({ filter: /\.(wasm|json)$/ }, ({ path }) => ({
+      contents: gzipSync(readFileSync(path), { level: 9 }),
+      loader: "binary",
+    }));
+  },
+};
+
+rmSync("dist", { recursive: true, force: true });
+mkdirSync("dist/licences", { recursive: true });
+await build({
+  entryPoints: ["src/main.js"],
+  outfile: "dist/page.js",
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: "es2022",
+  charset: "utf8",
+  // MuJoCo's loader asks for these under Node only, or to find a file that the page hands to it.
+  external: ["module"],
+  define: { "import.meta.url": "location.href" },
+  plugins: [packed],
+});
+for (const name of ["index.html", "style.css"]) copyFileSync(name, `dist/${name}`);
+cpSync("data/licences", "dist/licences", { recursive: true });
+copyFileSync("LICENSES.md", "dist/licences/README.md");
+copyFileSync("node_modules/three/LICENSE", "dist/licences/three-LICENSE");

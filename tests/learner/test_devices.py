@@ -86,13 +86,15 @@ def four(tmp_path_factory):
 
 
 def check_first_cycle(folder, world):
-    """Draws equal bit for bit; positions, parameters and losses within 1e-5."""
+    """Draws equal bit for bit; positions, parameters and losses within 1e-5, on the arm, whose contacts amplify the
+    last bits of a sum over 50 steps, within 1e-4."""
     leave(folder / "one.npz", *first_cycle(world, 1))
     one, many = np.load(folder / "one.npz"), np.load(folder / "four.npz")
     assert set(one) == set(many)
+    within = {"point": 1e-5, "fetch": 1e-4}[world]
     for name in one:
         exact = one[name].dtype.kind in "iub" or name.endswith("replay.goal")
-        np.testing.assert_allclose(many[name], one[name], rtol=0, atol=0 if exact else 1e-5, err_msg=name)
+        np.testing.assert_allclose(many[name], one[name], rtol=0, atol=0 if exact else within, err_msg=name)
     starts = "['state'].replay.obs"
     np.testing.assert_array_equal(many[starts][:8, 0], one[starts][:8, 0])
     learner = [name for name in one if ".learner" in name]

@@ -172,7 +172,7 @@ def test_an_order_takes_the_next_module_once_one_is_mastered():
 # What makes each of them what it is
 
 
-PROGRESS = ("competence", "ema", "bayes", "model")
+PROGRESS = ("competence", "ema", "bayes", pytest.param("model", marks=pytest.mark.slow))
 
 
 @pytest.mark.parametrize("name", PROGRESS)
@@ -240,8 +240,8 @@ def test_the_model_keeps_the_last_results_and_ignores_the_rest():
 @pytest.mark.parametrize(
     "name, seeds",
     [
-        *((name, 1) for name in ("plr", "model")),
-        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ESTIMATORS if name not in ("plr", "model")),
+        ("plr", 1),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ESTIMATORS if name != "plr"),
         *(pytest.param(name, 2, marks=pytest.mark.slow) for name in ESTIMATORS),
     ],
 )

@@ -19,6 +19,7 @@ from curious_jax.types import LearnerBatch
 from envs.modules import Module, ModuleTable
 
 NAMES = ("alp-gmm", "riac", "mega", "vds", "learnability")
+SOME = [name if name == "alp-gmm" else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 E, O, A = 256, 3, 2
 
 
@@ -115,7 +116,7 @@ def test_invalid_episodes_are_ignored(name):
     assert_same(make(name).update(begin(name), broken), begin(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_goals_of_every_size_stay_finite_and_in_their_slots(name):
     made, held, rng = make(name), begin(name), np.random.default_rng(0)
     for cycle in range(4):
@@ -211,7 +212,7 @@ def test_regions_are_chosen_by_interest_and_goals_uniformly_within():
     np.testing.assert_allclose(weights / weights.sum(), [0.25 / 3, 0.25 / 3, 0.25 / 3, 0.75], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["alp-gmm", "riac"])
+@pytest.mark.parametrize("name", [pytest.param("alp-gmm", marks=pytest.mark.slow), "riac"])
 def test_goals_are_where_success_changes(name):
     """Failures everywhere; then successes in the upper half of the first coordinate, and there alone."""
     made, held, rng = make(name), begin(name), np.random.default_rng(0)

@@ -105,6 +105,7 @@ class Page {
     element("success").textContent = solved ? "success" : "not yet";
     element("success").classList.toggle("on", solved);
     element("rate").textContent = `${this.rate.toFixed(1)} Hz`;
+    element("rate").hidden = this.paused || !this.rate;
     chart.draw(element("input"), this.parts, [...this.input, ...this.action], this.policy.clip);
   }
 }

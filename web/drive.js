@@ -30,7 +30,6 @@ async function take(step) {
     await page.mouse.move(x, y);
     await page.mouse.down();
     await page.mouse.move(x + step.by[0], y + step.by[1], { steps: 8 });
-    await page.waitForTimeout(1000);
   }
   if (step.evaluate) values.push(await page.evaluate(`(${step.evaluate})(${JSON.stringify(step.argument ?? null)})`));
   if (step.from) await page.mouse.up();

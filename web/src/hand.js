@@ -2,9 +2,10 @@
 
 import { goalAt } from "./modules.js";
 
-// Of the spring, in N/m, N s/m and N: a cube follows the pointer, the arm gives way a little.
+// Of the spring, in N/m, N s/m and N: a cube follows the pointer, the arm gives way by a few centimetres, for its hand is
+// welded to its target.
 const CUBE = { stiffness: 400, damping: 60, limit: 60 };
-const ARM = { stiffness: 2000, damping: 100, limit: 400 };
+const ARM = { stiffness: 30000, damping: 500, limit: 10000 };
 const CARRY = 0.02; // m that a dragged cube is lifted
 const GRAVITY = 9.81;
 

@@ -153,7 +153,8 @@ function connectStages(page) {
     element("measured").textContent = "";
   }
 
-  slider.max = slider.value = page.policies.length - 1;
+  slider.max = page.policies.length - 1;
+  slider.value = slider.max;
   slider.hidden = page.policies.length < 2;
   slider.addEventListener("input", show);
   show();

@@ -13,6 +13,8 @@ SETTINGS = {
 }
 PERTURBATION = dict(perturb_at=9_600, perturb_shift=0.1, episodes=19_200)
 SCALING = dict(modules=("reach", *(f"drag{k}" for k in range(1, 10))), evaluation_episodes=200)
+# Not tuned yet: at this size the paper's estimator does not master drag with seven distractors.
 CURRICULA = dict(
-    hidden_size=64, updates_per_cycle=40, episodes=12_800, capacity=12_800, cvar_goals=100, perturb_at=9_600
+    **dict(hidden_size=64, updates_per_cycle=40, episodes=12_800, capacity=12_800, cvar_goals=100),
+    **dict(perturb_at=9_600, perturb_shift=0.1),
 )

@@ -232,13 +232,16 @@ def test_nothing_is_evicted_on_the_probe_and_a_sensor_is_off_by_one_tolerance():
         for name, experiment in EXPERIMENTS.items():
             if name == "sweep":
                 continue
-            asked = experiment.conditions(SimpleNamespace(distractors="0,4,7"), dict(experiment.defaults[world]))
+            own = SimpleNamespace(distractors="0,4,7", estimators="ema", samplers="mega")
+            asked = experiment.conditions(own, dict(experiment.defaults[world]))
             for config in (condition.config() for condition in asked):
                 assert config.schedule.evaluation_episodes >= 192
                 if world == "point" or name == "perturbation":
                     assert config.schedule.capacity >= config.schedule.episodes
-                if name == "perturbation":
+                if config.perturbation.perturb_at is not None:
                     assert config.perturbation.perturb_shift == tolerance
+                else:
+                    assert name != "perturbation"
 
 
 def test_the_declared_commands_can_be_given_and_keep_every_episode():

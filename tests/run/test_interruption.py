@@ -21,15 +21,16 @@ with Interruption(lambda text: print("note:", text, flush=True)) as signals:
     {wait}
 sys.exit(signals.exit_status if signals.requested else 0)
 """
+# Under nohup, which a test run may stand under, SIGHUP is ignored, and the program leaves it so.
+DEFAULT_HANGUP = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
 POLITE = "while not signals.requested: time.sleep(0.01)"
 # One long C call that gives up the GIL but returns to Python only after a minute, as a compiled epoch does.
 IN_C = "import ctypes; [ctypes.CDLL(None).poll(None, 0, 60000) for _ in range(9)]"
 
 
 def start(wait):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(wait=wait)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    command = [sys.executable, "-c", DEFAULT_HANGUP + SCRIPT.format(wait=wait)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout.readline() == "ready\n"
     return process
 

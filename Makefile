@@ -6,13 +6,15 @@
 #   make probe-results   the paper's five experiments on the point world, into docs/results
 #   make probe-curricula the comparison of estimators and goal samplers on the point world, into docs/results
 #   make docs        the documentation site, in site/; warnings are errors
+#   make release     wheel and sdist in dist/, checked, installed and tried on every Python of 3.11 to 3.13 that is here
+#   make matrix      the fast tests on Python 3.11 to 3.13, with the pinned versions and with the newest
 #   make web         the policy in a browser, web/dist/index.html; needs node and npm. POLICIES="..." shows others
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_TESTS := $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check check-slow probe-results probe-curricula docs web format lint types install clean
+.PHONY: demo test check check-slow probe-results probe-curricula docs web release matrix format lint types install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
@@ -51,6 +53,15 @@ web: $(VENV)/.installed web/node_modules/.package-lock.json
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci
 
+# RELEASE="--pythons 3.12 --kinds wheel" tries less.
+release: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[release]'
+	$(BIN)/python -m experiments.checks.release $(RELEASE)
+
+# MATRIX="--pythons 3.13 --versions newest -- tests/learner" tries less.
+matrix: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.checks.matrix $(MATRIX)
+
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
@@ -83,4 +94,4 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist site web/data web/dist web/node_modules *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-matrix build dist site web/data web/dist web/node_modules *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

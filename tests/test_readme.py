@@ -50,6 +50,8 @@ LISTS = ("curious_jax", "experiments")  # these list the programs, and take no o
 OWN_TESTS = {
     "experiments.checks.peers": "tests/experiments/checks/test_peers.py",
     "experiments.checks.steadiness": "tests/experiments/checks/test_steadiness.py",
+    "experiments.checks.release": "tests/experiments/checks/test_release.py",
+    "experiments.checks.matrix": "tests/experiments/checks/test_matrix.py",
     "experiments.checks.overhead": "tests/experiments/checks/test_overhead.py",
     "experiments.tune": "tests/experiments/test_tune.py",
 }
@@ -59,6 +61,8 @@ NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
 # How the targets of make are exercised: by CI (.ci/run), alone or as a part of another target; or as said here.
 NOT_IN_CI = {
     "check-slow": "runs the slow tests, this file's among them",
+    "release": "installs six times; its parts have tests of their own",
+    "matrix": "runs the tests once more for each Python",
     "web": "needs node and npm; tests/web builds with it",
     "probe-results": "trains for half an hour; its commands are read as every command shown",
     "probe-curricula": "trains for half an hour; its command is read as every command shown",

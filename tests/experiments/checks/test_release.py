@@ -1,0 +1,79 @@
+"""A release: whole, or refused by name; what was tried and what was not is said, and failure alone is a failure."""
+
+import io
+import subprocess
+import tarfile
+import zipfile
+
+import pytest
+
+from experiments.checks import pythons, release
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """Stands in for the build: a wheel and an sdist of three files; all that git is said to know."""
+    names = ["curious_jax/__init__.py", "curious_jax/show/page.html", "envs/fetch/robot.xml"]
+    wheel, sdist = tmp_path / "curious_jax-1-py3-none-any.whl", tmp_path / "curious_jax-1.tar.gz"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    with tarfile.open(sdist, "w:gz") as archive:
+        for name in names:
+            member = tarfile.TarInfo(f"curious_jax-1/{name}")
+            member.size = 1
+            archive.addfile(member, io.BytesIO(b"x"))
+    monkeypatch.setattr(release, "build", lambda out: {"wheel": wheel, "sdist": sdist})
+    monkeypatch.setattr(release, "tracked_files", lambda *folders: [*names, "experiments/README.md"])
+    monkeypatch.setattr(release, "check_metadata", lambda paths: None)
+    monkeypatch.setattr(pythons, "find", lambda version: None if version == "3.13" else f"python{version}")
+    return names
+
+
+def test_a_lost_file_is_named(built, monkeypatch, capsys):
+    monkeypatch.setattr(release, "tracked_files", lambda *folders: [*built, "envs/fetch/mesh.stl"])
+    assert release.main([]) == 2
+    assert "lacks envs/fetch/mesh.stl" in capsys.readouterr().err
+
+
+def test_a_python_that_is_not_there_is_skipped_and_named(built, monkeypatch, capsys):
+    monkeypatch.setattr(release, "try_installed", lambda python, path, folder: "trained 16 episodes")
+    assert release.main(["--kinds", "wheel"]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert "Python 3.13: not on this machine, skipped" in lines
+    assert last == "installed and trained: wheel on 3.11, wheel on 3.12; not tried, no such Python here: 3.13"
+
+
+def test_one_failure_makes_the_whole_fail_and_the_rest_is_tried(built, monkeypatch, capsys):
+    def one_fails(python, path, folder):
+        if (python, path.suffix) == ("python3.11", ".whl"):
+            raise release.ConfigError("training failed")
+        return "trained 16 episodes"
+
+    monkeypatch.setattr(release, "try_installed", one_fails)
+    assert release.main(["--pythons", "3.11,3.12"]) == 1
+    out = capsys.readouterr().out
+    assert "Python 3.11, wheel: FAILED: training failed" in out
+    assert "installed and trained: sdist on 3.11, wheel on 3.12, sdist on 3.12; failed: wheel on 3.11" in out
+
+
+def test_nothing_tried_is_no_success(built, capsys):
+    assert release.main(["--pythons", "3.13"]) == 1
+    assert "installed and trained: nothing" in capsys.readouterr().out
+
+
+def test_what_a_failed_step_printed_is_shown(tmp_path, capsys):
+    with pytest.raises(release.ConfigError, match="the step failed with exit status 3"):
+        release._run(["sh", "-c", "echo the reason; exit 3"], "the step", tmp_path)
+    assert "the reason" in capsys.readouterr().err
+
+
+def test_files_that_git_does_not_know_stay_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    with pytest.raises(release.ConfigError, match="clone"):
+        release.tracked_files()
+    (tmp_path / "known.py").write_text("")
+    (tmp_path / "other.py").write_text("")
+    for command in (["init", "-q"], ["add", "known.py"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    assert release.tracked_files() == ["known.py"]

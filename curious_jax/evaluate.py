@@ -112,7 +112,7 @@ def evaluate(
       seed: of goals and starts.
       modules: names of those to evaluate; None for all that can be achieved.
     Returns:
-      mean_success, and by module: success, interval (95 % Wilson), successes, episodes.
+      The mean success (`mean_success`), and by module success, interval (95 % Wilson), successes and episodes.
     Raises:
       ConfigError: on a module that the policy does not have.
     """

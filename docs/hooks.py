@@ -1,12 +1,17 @@
 """What MkDocs does to a page before rendering it: tables made from the program, and links to files of the repository.
 
-A page asks for a table by a comment, `<!-- table: settings -->`; so what it shows is what the program does.
+A page asks for a table by a comment, `<!-- table: settings -->`; so what it shows is what the program does. When the
+page of web/ has been built (`make web`), it becomes a part of the site.
 """
 
 import posixpath
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from mkdocs.structure.files import File
+from mkdocs.structure.nav import Link
 
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
@@ -14,6 +19,8 @@ from curious_jax.config import option_name
 
 _TABLE = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)\s#]+)(#[^)\s]*)?\)")
+ARM, ARM_TITLE = "arm", "Play in the browser"  # where the page of web/ lies on the site, and its name
+ARM_COMMENT = "<!-- the arm -->"  # becomes the link to it, where it has been built
 _PRESETS = tuple(configs.PRESET_SETTINGS)
 
 
@@ -23,8 +30,34 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def on_files(files: Any, *, config: Any) -> Any:
+    """Adds the page of web/, if it has been built."""
+    folder = built_page(config)
+    for path in sorted(folder.rglob("*")) if folder else ():
+        if path.is_file():
+            name = f"{ARM}/{path.relative_to(folder).as_posix()}"
+            files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_nav(nav: Any, *, config: Any, files: Any) -> Any:
+    """Puts the page of web/ behind its description in the navigation, if it has been built."""
+    if built_page(config):
+        after = [item.is_page and item.file.src_uri for item in nav.items].index("browser.md")
+        nav.items.insert(after + 1, Link(ARM_TITLE, f"{ARM}/index.html"))
+    return nav
+
+
+def built_page(config: Any) -> Path | None:
+    """Returns the folder of the page of web/, or None while it has not been built."""
+    folder = Path(config.config_file_path).parent / "web" / "dist"
+    return folder if (folder / "index.html").is_file() else None
+
+
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """Returns the page's text as it is to be rendered; MkDocs calls it."""
+    link = f"**[{ARM_TITLE}]({ARM}/index.html)**" if built_page(config) else ""
+    markdown = markdown.replace(ARM_COMMENT, link)
     return repository_links(with_tables(markdown), page.file.src_uri, config.extra["repository"])
 
 

@@ -22,7 +22,9 @@ class TrainedPolicy:
     """A policy with the world that it was trained in. Made by `load_policy`.
 
     Attributes:
-      config, env, params: settings, environment and parameters (learner.state.PolicyParams).
+      config: settings.
+      env: the world, whose physics is built.
+      params: parameters (learner.state.PolicyParams).
       modules: names of the modules, distractors included.
       goal_sizes: d of each module's goal, by name.
     """

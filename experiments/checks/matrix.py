@@ -23,6 +23,7 @@ from experiments.checks import pythons
 
 ROOT = Path(__file__).parents[2]
 VERSIONS = ("pinned", "newest")
+EXTRAS = ("dev", "docs", "notebooks", "warp")  # as `make test` installs them
 SHOWN = ("jax", "jaxlib", "numpy", "flax", "mujoco")  # packages whose versions the table has
 _SAY_VERSIONS = f"import importlib.metadata as m; print(*[m.version(name) for name in {SHOWN!r}])"
 
@@ -42,7 +43,7 @@ class Outcome:
 def requirements() -> list[str]:
     """Returns what the package and its tests need, as pyproject.toml says it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [*project["dependencies"], *(r for name in EXTRAS for r in project["optional-dependencies"][name])]
 
 
 def prepare(python: str, versions: str, folder: Path) -> str:

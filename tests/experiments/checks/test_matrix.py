@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,8 @@ def test_a_pytest_that_did_not_get_to_its_report_has_failed(tmp_path):
 def test_what_is_installed_is_what_pyproject_says():
     wanted = matrix.requirements()
     assert any(r.startswith("jax>=") for r in wanted) and any(r.startswith("pytest>=") for r in wanted)
+    makefile = (Path(__file__).parents[3] / "Makefile").read_text()
+    assert f"-e '.[{','.join(matrix.EXTRAS)}]'" in makefile
 
 
 def test_arguments_behind_two_dashes_are_pytests():

@@ -4,12 +4,14 @@
     python -m curious_jax.benchmark --num-envs 64 --physics c --json
     python -m curious_jax.benchmark --profile profile/          where a cycle's time goes, and a trace
     python -m curious_jax.benchmark --suite suite/              the standard table: worlds, batches, seeds
+    python -m curious_jax.benchmark --compile-for h100          what the programs cost on a GPU that is not here
 
 --num-envs is the number of environments in the rollouts; the whole cycle runs as training would, with the
 preset's number (with --profile and --suite the cycle takes --num-envs too). Every figure leaves compilation out and
 is a mean over --seconds of running.
 """
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -37,6 +39,16 @@ def parser() -> options.Parser:
         metavar="DIR",
         help="the standard table of speeds into DIR: more and fewer worlds, batches and seeds than the settings name",
     )
+    result.add_argument(
+        "--compile-for",
+        metavar="DEVICE",
+        help="compile for h100, h200, a100, v5e or v6e, which need not be there, and count launches, operations and "
+        "bytes; nothing is run",
+    )
+    result.add_argument("--programs", metavar="NAME", help="with --compile-for: updates, cycle or all [default: all]")
+    result.add_argument(
+        "--keep-hlo", type=options.path, metavar="DIR", help="with --compile-for: the optimised programs into DIR"
+    )
     options.add_settings(result)
     return result
 
@@ -51,6 +63,11 @@ def main(argv: Sequence[str] | None) -> int:
         raise ConfigError(f"--seconds {given['seconds']}: must be more than 0 and at most 600")
     if given["profile"] and given["suite"]:
         raise ConfigError("--profile and --suite: give one of them")
+    if given["compile_for"] is not None:
+        return _compile_for(arguments.settings, given)
+    for option in ("programs", "keep_hlo"):
+        if given[option] is not None:
+            raise ConfigError(f"--{option.replace('_', '-')} {given[option]}: give it with --compile-for")
     start.start_jax(given["cache"])
     import jax
 
@@ -80,6 +97,32 @@ def main(argv: Sequence[str] | None) -> int:
         result = timing.figures(config, env, rollout_config.schedule.num_envs, seconds)
         text = table(result)
     print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else text)
+    return program.DONE
+
+
+def _compile_for(settings: dict[str, Any], given: dict[str, Any]) -> int:
+    """Compiles for a device that is not here; JAX itself stays on the CPU, and keeps no compiled programs."""
+    from curious_jax.measure import targets
+
+    for option in ("profile", "suite"):
+        if given[option]:
+            raise ConfigError(f"--{option} and --compile-for: give one of them")
+    if given["programs"] not in (None, "all", "updates", "cycle"):
+        raise ConfigError(f"--programs {given['programs']}: must be updates, cycle or all")
+    target = targets.find(given["compile_for"])
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    start.start_jax("none")
+    from curious_jax.measure import compile_for
+
+    parts = compile_for.PARTS if given["programs"] in (None, "all") else (given["programs"],)
+    config = configs.make_config(target.platform, **settings)
+    compile_for.check(config)
+    env = environment.make_env(dataclasses.replace(config, physics="jax"))
+    keep = _folder("--keep-hlo", given["keep_hlo"]) if given["keep_hlo"] else None
+    result = compile_for.measure(target, config, env, parts, keep, lambda row: print(row, file=sys.stderr, flush=True))
+    print(json.dumps(runfolder.plain(result), allow_nan=False) if given["json"] else compile_for.table(result))
     return program.DONE
 
 

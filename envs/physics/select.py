@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import warnings
 
@@ -13,10 +14,11 @@ from envs.physics.protocol import Physics
 
 BACKENDS = ("auto", "c", "jax", "warp")
 _EXTRA = "pip install curious_jax[warp]"
+WARP_CUDA = (13, 0)  # what NVIDIA's driver must run for warp-lang 1.18; drivers from R580 on do
 
 
 def resolve(name: str) -> str:
-    """Returns c, jax or warp; `auto` is c on a CPU, warp on an NVIDIA GPU that has warp-lang, elsewhere jax.
+    """Returns c, jax or warp; `auto` is c on a CPU, warp on an NVIDIA GPU that can run it, elsewhere jax.
 
     Raises:
       ArgumentError: for an unknown name, and for warp where warp-lang is not installed.
@@ -61,13 +63,37 @@ def bytes_per_world(name: str, model: mujoco.MjModel) -> int:
 
 
 def _for_platform(platform: str) -> str:
+    """Returns the backend for JAX's platform; one line says why an NVIDIA GPU gets the slower one."""
     if platform == "cpu":
         return "c"
     if platform in ("gpu", "cuda"):
-        if _has_warp():
+        why = _why_not_warp()
+        if why is None:
             return "warp"
-        warnings.warn(f"warp-lang is missing, so physics runs on MJX's slower jax backend: {_EXTRA}", stacklevel=3)
+        warnings.warn(f"{why}, so physics runs on MJX's slower jax backend", stacklevel=3)
     return "jax"
+
+
+def _why_not_warp() -> str | None:
+    """Says why Warp cannot run on this machine's NVIDIA GPU; None when nothing speaks against it."""
+    if not _has_warp():
+        return f"warp-lang is missing ({_EXTRA})"
+    there = _driver_cuda()
+    if there is not None and there < WARP_CUDA:
+        wanted, found = (".".join(map(str, version)) for version in (WARP_CUDA, there))
+        return f"warp-lang needs an NVIDIA driver for CUDA {wanted} (R580 or newer), and this one is for CUDA {found}"
+    return None
+
+
+def _driver_cuda() -> tuple[int, int] | None:
+    """Asks NVIDIA's driver which version of CUDA it is for; None where it gives no answer."""
+    number = ctypes.c_int()
+    try:
+        if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return number.value // 1000, number.value % 1000 // 10
 
 
 def _has_warp() -> bool:

@@ -122,7 +122,7 @@ def _warp_callable(model: mujoco.MjModel, num_worlds: int, graph_mode: str | Non
     import warp as wp
     from mujoco.mjx.third_party import mujoco_warp as mjw
 
-    wp.config.quiet = True
+    wp.config.log_level = wp.LOG_WARNING
     on_cuda = jax.default_backend() in ("gpu", "cuda")
     device = wp.get_device("cuda:0" if on_cuda else "cpu")
     with wp.ScopedDevice(device):

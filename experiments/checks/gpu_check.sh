@@ -61,7 +61,7 @@ part profile "${PROFILE_SECONDS:-150}" python3 -m curious_jax.benchmark --second
 TAIL=40 part suite "${SUITE_SECONDS:-400}" python3 -m curious_jax.benchmark --seconds 2 --preset "$preset" \
   --suite "$out/suite" "${suite_args[@]}"
 
-cache=$(python3 -c 'import warp; warp.config.quiet = True; warp.init(); print(warp.config.kernel_cache_dir)' | tail -n 1)
+cache=$(python3 -c 'import warp; warp.config.log_level = warp.LOG_WARNING; warp.init(); print(warp.config.kernel_cache_dir)' | tail -n 1)
 [[ -d $cache ]] && tar -czf "$out/warp-kernels.tgz" -C "$(dirname "$(dirname "$cache")")" "$(basename "$(dirname "$cache")")"
 tar -czf "$out/results.tgz" -C "$out" --exclude results.tgz --exclude site --exclude 'state-*' --exclude xla-cache .
 say "== all in $out/results.tgz after $SECONDS s"

@@ -10,7 +10,6 @@ from helpers import fetch as fetch
 
 from envs.fetch import scene
 from envs.physics import native, protocol
-from envs.physics.select import resolve
 
 WORLDS = 8
 needs_warp = pytest.mark.skipif(importlib.util.find_spec("warp") is None, reason="warp-lang is not installed")
@@ -139,34 +138,6 @@ def test_warp_buffers_grow_with_the_cubes():
 
     assert warp.buffer_sizes(scene.build_model(2)) == (24, 220)
     assert warp.buffer_sizes(scene.build_model(4)) == (40, 380)
-
-
-def test_auto_is_c_on_a_cpu():
-    assert resolve("auto") == "c"
-
-
-def test_auto_follows_the_platform(monkeypatch):
-    from envs.physics import select as module
-
-    monkeypatch.setattr(module, "_has_warp", lambda: True)
-    assert [module._for_platform(p) for p in ("cpu", "gpu", "cuda", "tpu")] == ["c", "warp", "warp", "jax"]
-    monkeypatch.setattr(module, "_has_warp", lambda: False)
-    with pytest.warns(UserWarning, match=r"pip install curious_jax\[warp\]"):
-        assert module._for_platform("gpu") == "jax"
-
-
-def test_warp_without_warp_lang_is_refused_in_one_line(monkeypatch):
-    from envs.physics import select as module
-
-    monkeypatch.setattr(module, "_has_warp", lambda: False)
-    with pytest.raises(ValueError, match=r"physics='warp'.*pip install curious_jax\[warp\]") as refusal:
-        resolve("warp")
-    assert "\n" not in str(refusal.value)
-
-
-def test_an_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match="physics='bullet'.*auto, c, jax, warp"):
-        resolve("bullet")
 
 
 def test_a_scene_of_another_kind_is_refused():

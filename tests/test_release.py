@@ -72,7 +72,8 @@ def test_the_citation_is_the_papers():
 def test_the_changelog_knows_the_version_and_the_options():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(r"^## (\S+)", text, re.MULTILINE)[1] == curious_jax.__version__
-    known = {option_name(name) for name in configs.fields_by_name()} | {"--resume", "--env", "--import", "--format"}
+    known = {option_name(name) for name in configs.fields_by_name()}
+    known |= {"--resume", "--env", "--import", "--format", "--compile-for"}
     assert set(re.findall(r"--[a-z][a-z-]*", text)) <= known
     for name in [*RENAMED, *RENAMED.values(), *OLD_VALUES]:
         assert name in text, name

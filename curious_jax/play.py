@@ -2,6 +2,7 @@
 
     python -m curious_jax.play runs/some-run --video out.mp4
     python -m curious_jax.play pretrained/four-modules --modules stack --episodes 9 --video stack.gif
+    python -m curious_jax.play runs/some-run --progress --video learning.mp4
 
 Works without a screen. Episodes are as --seed draws them; none is picked.
 """
@@ -9,7 +10,7 @@ Works without a screen. Episodes are as --seed draws them; none is picked.
 import argparse
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
 
+PROGRESS = "progress.mp4"  # the film's name unless told
+
 PAUSE = 1.0  # s, after an episode in the viewer
 
 
@@ -39,10 +42,12 @@ def parser() -> options.Parser:
     add("--video", type=options.path, metavar="FILE", help="write this .mp4 or .gif [default: video.mp4 "
         "in RUN; NAME-video.mp4 in the current folder where RUN holds no checkpoint, as pretrained/NAME]")  # fmt: skip
     add("--viewer", action="store_true", help="open MuJoCo's viewer instead (needs a screen)")
+    add("--progress", action="store_true", help="show the learning: the same episodes by each policy that the run "
+        "kept on its way (train --keep-policies), and the growing curve of success below")  # fmt: skip
     add("--modules", default="all", metavar="A,B,...", help="modules to show [default: all that can be achieved]")
     add("--module", dest="modules", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # its earlier name
     add("--episodes", metavar="N", help="episodes side by side [default: one per module, four of a single one]")
-    add("--rounds", default="2", metavar="N", help="number of rounds to play, one after the other [default: 2]")
+    add("--rounds", metavar="N", help="number of rounds to play, one after the other [default: 2]")
     add("--seed", default="0", metavar="K", help="seed of goals and starts [default: 0]")
     add("--size", metavar="WxH", help="pixels of one episode's picture [default: 640x480, for .gif 320x240]")
     add("--looks", default="auto", metavar="auto|plain|mesh", help="mesh: the Fetch's own shapes, from "
@@ -54,6 +59,8 @@ def parser() -> options.Parser:
 def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
     given = parser().read(argv)
+    _check_progress(given)
+    given["rounds"] = given["rounds"] or "2"
     rounds, seed = options.number(given, "rounds", 1, MAX_ROUNDS), options.number(given, "seed", 0, 2**31 - 1)
     tiles = None if given["episodes"] is None else options.number(given, "episodes", 1, MAX_TILES)
     if given["viewer"] and given["video"] is not None:
@@ -61,8 +68,9 @@ def main(argv: Sequence[str] | None) -> int:
     export, index = trained.find(given)
     from curious_jax.show import video
 
-    path = None if given["viewer"] else video.check(given["video"] or str(files.place(Path(given["run"]), "video.mp4")))
-    size = _size(given["size"] or ("320x240" if path and path.suffix.lower() == ".gif" else "640x480"))
+    name = PROGRESS if given["progress"] else "video.mp4"
+    path = None if given["viewer"] else video.check(given["video"] or str(files.place(Path(given["run"]), name)))
+    size = None if given["size"] is None else _size(given["size"])
     _check_drawing(export.config.world, given)
 
     import jax
@@ -70,6 +78,9 @@ def main(argv: Sequence[str] | None) -> int:
     from curious_jax.run import policies
     from curious_jax.show import playback
 
+    if path is not None and given["progress"]:
+        return _film(path, given, index, jax.random.key(seed), tiles, size)
+    size = size or ((320, 240) if path and path.suffix.lower() == ".gif" else (640, 480))
     loaded = policies.load(export, seed_index=index, physics=given["physics"])
     table = loaded.env.modules
     shown = _modules(given["modules"], table)
@@ -80,8 +91,39 @@ def main(argv: Sequence[str] | None) -> int:
     if path is None:
         _show(loaded.env, recording, given["looks"])
     else:
-        _write(path, loaded.env, recording, tiles, size, given["looks"])
-        print(f"video: {path}")
+        from envs.pictures import door, protocol
+
+        renderer = door.renderer(loaded.env, *size, given["looks"])
+        pages = video.frames(renderer, table, recording, tiles, protocol.Goal)
+        _write(path, renderer, pages, video.count(recording, tiles))
+    return program.DONE
+
+
+def _check_progress(given: dict[str, Any]) -> None:
+    """Refuses options that have no meaning in a film of the learning."""
+    for name, free in (("viewer", False), ("rounds", None), ("checkpoint", "last")):
+        if given["progress"] and given[name] != free:
+            raise ConfigError(f"--{name}: --progress shows one round of every policy kept, as a video; leave it out")
+
+
+def _film(path: Path, given: dict[str, Any], index: int, key: Any, tiles: int | None, size: Any) -> int:
+    """Writes the film of a run's learning."""
+    from curious_jax.run import policies
+    from curious_jax.show import film, playback
+    from envs.pictures import door, protocol
+
+    run = Path(given["run"])
+    stages = film.stages(run, index)
+    rows = film.rows(run, stages[-1].policy.config.seed + index)
+    loaded = [policies.load(stage.policy, seed_index=index, physics=given["physics"]) for stage in stages]
+    env, shown = loaded[-1].env, _modules(given["modules"], loaded[-1].env.modules)
+    shown = np.resize(shown, tiles or len(shown)).tolist()
+    print(f"{run}: playing {len(shown)} episode{'s' * (len(shown) > 1)} at {len(stages)} stages", flush=True)
+    record = playback.recorder(loaded[-1], shown)
+    recordings = [record(one, key) for one in loaded]
+    renderer = door.renderer(env, *(size or film.tile_size(len(stages), path.suffix.lower())), given["looks"])
+    pages = film.frames(renderer, env.modules, stages, recordings, rows, protocol.Goal)
+    _write(path, renderer, pages, film.count(recordings))
     return program.DONE
 
 
@@ -141,22 +183,20 @@ def _show(env: "Env", recording: Any, looks: str) -> None:
             window.show(recording.state(time, episode), marks, PAUSE if last else window.period)
 
 
-def _write(path: Any, env: "Env", recording: Any, tiles: int, size: tuple[int, int], looks: str) -> None:
-    """Draws the recording into a video file and shows how far it is."""
+def _write(path: Path, renderer: Any, pages: Iterable[np.ndarray], number: int) -> None:
+    """Writes pictures into a video file, shows how far it is, and frees what drew them."""
     from rich.console import Console
     from rich.progress import track
 
     from curious_jax.show import video
-    from envs.pictures import door, protocol
 
-    renderer = door.renderer(env, *size, looks)
     try:
         with video.Writer(path) as file:
-            pages = video.frames(renderer, env.modules, recording, tiles, protocol.Goal)
-            for page in track(pages, "drawing", video.count(recording, tiles), console=Console(emoji=False)):
+            for page in track(pages, "drawing", number, console=Console(emoji=False)):
                 file.append(page)
     finally:
         renderer.close()
+    print(f"video: {path}")
 
 
 if __name__ == "__main__":

@@ -95,11 +95,14 @@ def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
 
 def _run(config: TrainConfig, env: "Env", folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
     """Trains, from the beginning or a checkpoint, and prints how it ended."""
-    from curious_jax.fit import fit
+    from curious_jax.fit import begin, fit
     from curious_jax.show import curves
 
     try:
         with recorder:
+            if start is None and config.checkpoint.keep_policies:
+                start = begin(config, env)
+                recorder.keep_untrained(start)
             progress = fit(config, env, recorder.record, start)
             folder.write_summary(summary(config, env, progress))
     except OSError as error:

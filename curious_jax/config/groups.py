@@ -195,8 +195,16 @@ class ScheduleConfig(Settings):
 
 @dataclass(frozen=True)
 class CheckpointConfig(Settings):
-    """Settings of when the whole state is saved; it always is at the end and on interruption."""
+    """Settings of when the whole state is saved (it always is at the end and on interruption), and of policies kept."""
 
     checkpoint_minutes: float = option(10.0, "minutes between checkpoints; 0: none by time", "", 0, 1e6)
     checkpoint_episodes: int | None = option(None, "also save after this many training episodes")
     keep_checkpoints: int = option(1, "number of checkpoints to keep")
+    keep_policies: int = option(
+        0,
+        "policies to keep on the way, for play --progress: the untrained one, and the first at which mean success "
+        "reaches 1/N, 2/N, ..., (N - 1)/N; 0: none",
+        "",
+        0,
+        100,
+    )

@@ -1,6 +1,6 @@
 """Trained policies on disk: what it takes to act, and nothing else.
 
-    policies/last/ and policies/best/ of a run, and every folder that `export` makes
+    policies/last/, policies/best/ and policies/EPISODES/ of a run, and every folder that `export` makes
       policy.npz      actor parameters and normaliser statistics, as NumPy arrays by their paths
       policy.json     format version, the program's version, episodes and success at the time, the whole config
       manifest.json   a SHA-256 of both
@@ -27,7 +27,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import PolicyParams, policy_params
-from curious_jax.run import files, formats, manifest
+from curious_jax.run import files, formats, manifest, milestones
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -98,7 +98,7 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
 
     Args:
       run: a run folder, a policy's own folder, or pretrained/NAME, which is found from any folder.
-      name: last or best.
+      name: last or best, or the training episodes of a policy that was kept on the way (milestones.py).
     Raises:
       ConfigError: when the folder is missing, is no run's, holds no policy yet, or one that cannot be read.
     """
@@ -136,7 +136,7 @@ def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0
 
     Args:
       policy: a run's folder, a policy's own folder, pretrained/NAME, or what `find` found.
-      name: which of a run's policies: last or best.
+      name: which of a run's policies: last, best, or the training episodes of one that was kept on the way.
       seed_index: which seed of a run with several.
       physics: another backend than the run's; None for the same.
     Returns:
@@ -213,6 +213,9 @@ def _folder(run: Path, name: str) -> Path:
         )
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
+    if name.isdecimal():
+        found = ", ".join(map(str, milestones.kept(run))) or "none (train with --keep-policies N)"
+        raise ConfigError(f"{run}: no policy was kept after {name} episodes; there is {found}")
     raise ConfigError(f"{run}: holds no policy yet (no {runfolder.POLICIES}/{name}); let it evaluate once")
 
 

@@ -20,12 +20,15 @@ from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, trainer
 from curious_jax.learner.state import TrainState, no_metrics
-from curious_jax.run import checkpoints, files, manifest, memory
+from curious_jax.run import checkpoints, files, manifest, memory, milestones
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
 # Settings that never change a cycle.
-FREE = ("episodes", "devices", "imports", "checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints")
+FREE = (
+    *("episodes", "devices", "imports"),
+    *("checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints", "keep_policies"),
+)
 MAY_CHANGE = ("episodes", "devices", "imports")  # beside --resume
 NOTHING = {"best": -1.0, "progress": {"cycles": 0}, "metrics": None}  # before the first checkpoint
 
@@ -84,6 +87,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
             files.remove(path)
         checkpoints.clean(run_checkpoints(run))
         folder.go_on(config, size)
+        milestones.remove_later(Path(run), found.episodes)
     except BaseException as error:
         folder.close()
         if isinstance(error, OSError):

@@ -17,7 +17,10 @@ def add_options(parser: options.Parser, *, physics: bool = True) -> None:
     """Adds RUN and the options that say which of its policies is meant."""
     parser.add_argument("run", type=options.path, metavar="RUN", help="the folder of a run, or pretrained/NAME")
     parser.add_argument(
-        "--checkpoint", default="last", metavar="|".join(CHECKPOINTS), help="which policy [default: last]"
+        "--checkpoint",
+        default="last",
+        metavar="|".join([*CHECKPOINTS, "EPISODES"]),
+        help="which policy; EPISODES: one that --keep-policies kept after so much training [default: last]",
     )
     parser.add_argument(
         "--seed-index", default="0", metavar="I", help="which seed of a run with --num-seeds, from 0 [default: 0]"
@@ -32,10 +35,11 @@ def find(given: dict[str, Any]) -> "tuple[policies.SavedPolicy, int]":
     Raises:
       ConfigError: naming the option, or saying what is wrong with the folder.
     """
-    if given["checkpoint"] not in CHECKPOINTS:
-        raise ConfigError(f"--checkpoint {given['checkpoint']}: must be one of {', '.join(CHECKPOINTS)}")
+    name = given["checkpoint"]
+    if name not in CHECKPOINTS and not (name.isascii() and name.isdecimal()):
+        raise ConfigError(f"--checkpoint {name}: must be one of {', '.join(CHECKPOINTS)}, or a number of episodes")
     from curious_jax.run import policies
 
     start.start_jax(given["cache"])
-    export = policies.find(given["run"], given["checkpoint"])
+    export = policies.find(given["run"], name)
     return export, options.number(given, "seed_index", 0, export.config.num_seeds - 1)

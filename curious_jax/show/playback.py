@@ -5,6 +5,8 @@ neither, and no exploration.
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -36,13 +38,24 @@ class Recording:
 
 def record(loaded: Loaded, key: jax.Array, module: Any) -> Recording:
     """Plays one episode per entry of module [E], without exploration, from fresh starts and goals."""
+    return recorder(loaded, module)(loaded, key)
+
+
+def recorder(loaded: Loaded, module: Any) -> Callable[[Loaded, jax.Array], Recording]:
+    """Compiles `record` for one episode per entry of module [E]; it then takes any policy of the same run, and a key.
+
+    The same key gives the same starts and goals, whatever the policy.
+    """
     module = jnp.asarray(module, jnp.int32)
-    env = loaded.env.with_worlds(module.shape[0])
-    run = setup(loaded.config, env)
+    run = setup(loaded.config, loaded.env.with_worlds(module.shape[0]))
     module = run.algorithm.test(module)
-    found = jax.jit(_episodes, static_argnums=0)(run, loaded.policy, loaded.offset, key, module)
-    states, goal, solved = jax.device_get(found)
-    return Recording(states, goal, solved, np.asarray(module))
+    play = jax.jit(functools.partial(_episodes, run))
+
+    def record(one: Loaded, key: jax.Array) -> Recording:
+        states, goal, solved = jax.device_get(play(one.policy, one.offset, key, module))
+        return Recording(states, goal, solved, np.asarray(module))
+
+    return record
 
 
 def _episodes(run: Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:

@@ -8,7 +8,7 @@ from curious_jax import fit
 from curious_jax.cli import program
 from curious_jax.config import TrainConfig
 from curious_jax.learner.state import policy_params
-from curious_jax.run import checkpoints, interruption, policies
+from curious_jax.run import checkpoints, interruption, milestones, policies
 from curious_jax.run import folder as runfolder
 from curious_jax.show import sinks, terminal
 from curious_jax.types import Status
@@ -99,9 +99,15 @@ class Recorder:
             return
         success = [row["eval/success"] for row in progress.metrics]
         mean = sum(success) / len(success)
-        names = (policies.LAST, policies.BEST) if mean >= self._best else (policies.LAST,)
+        names = [policies.LAST, *([policies.BEST] if mean >= self._best else [])]
+        if milestones.is_due(mean, self._best, self._config.checkpoint.keep_policies):
+            names.append(str(progress.episodes))
         self._best = max(self._best, mean)
         self._save_policy(progress, names, runfolder.plain(success))
+
+    def keep_untrained(self, start: fit.Progress) -> None:
+        """Keeps the policy of a run before its first cycle, the first milestone."""
+        self._save_policy(start, [str(start.episodes)], None)
 
     def _save_policy(self, progress: fit.Progress, names: Sequence[str], success: Any) -> None:
         info = {"episodes": progress.episodes, "mean_success": success}

@@ -84,7 +84,7 @@ def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: 
             for episode in range(first, first + tiles):
                 marks = [goal(*mark) for mark in goals(modules, recording, time, episode)]
                 picture = renderer.frame(recording.state(time, episode), marks)
-                shown.append(_labelled(picture, modules, recording, time, episode))
+                shown.append(labelled(picture, modules, recording, time, episode))
             whole = tiled(shown)
             yield from [whole] * (HOLD if time == recording.length - 1 else 1)
 
@@ -108,7 +108,7 @@ def tiled(pictures: Sequence[np.ndarray]) -> np.ndarray:
     return whole
 
 
-def _labelled(picture: np.ndarray, modules: Any, recording: Recording, time: int, episode: int) -> np.ndarray:
+def labelled(picture: np.ndarray, modules: Any, recording: Recording, time: int, episode: int) -> np.ndarray:
     """Labels a tile: the module's name, whether its goal is reached, how far the episode is."""
     module = int(recording.module[episode])
     name = "all modules at once" if module == FLAT else modules.names[module]

@@ -27,7 +27,6 @@ WIDTH = {".mp4": 1920, ".gif": 960}  # pixels of the whole picture, at most, unl
 MAX_TILE = 320  # pixels, of a column's width then
 _GAP = 4  # pixels
 _PAPER, _INK = (255, 255, 255), (33, 37, 43)
-_DPI = 100
 
 
 @dataclass(frozen=True)
@@ -211,9 +210,9 @@ class Growth:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        height = max(round(0.2 * width), 120)
+        height, dpi = max(round(0.2 * width), 120), min(max(width / 10, 50), 100)  # small letters in a small picture
         with curves.own_style():
-            figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI)
+            figure = Figure(figsize=(width / dpi, height / dpi), dpi=dpi)
             canvas = FigureCanvasAgg(figure)
             axes = figure.add_axes((max(0.04, 55 / width), 0.22, 1 - max(0.05, 70 / width), 0.7))
             for index, name in enumerate(names):

@@ -121,7 +121,8 @@ def _film(path: Path, given: dict[str, Any], index: int, key: Any, tiles: int | 
     print(f"{run}: playing {len(shown)} episode{'s' * (len(shown) > 1)} at {len(stages)} stages", flush=True)
     record = playback.recorder(loaded[-1], shown)
     recordings = [record(one, key) for one in loaded]
-    renderer = door.renderer(env, *(size or film.tile_size(len(stages), path.suffix.lower())), given["looks"])
+    width, height = size or film.tile_size(len(stages), path.suffix.lower())
+    renderer = door.renderer(env, width, height, given["looks"])
     pages = film.frames(renderer, env.modules, stages, recordings, rows, protocol.Goal)
     _write(path, renderer, pages, film.count(recordings))
     return program.DONE

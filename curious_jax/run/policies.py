@@ -214,8 +214,8 @@ def _folder(run: Path, name: str) -> Path:
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
     if name.isdecimal():
-        found = ", ".join(map(str, milestones.kept(run))) or "none (train with --keep-policies N)"
-        raise ConfigError(f"{run}: no policy was kept after {name} episodes; there is {found}")
+        there = ", ".join(map(str, milestones.kept(run))) or "none (train with --keep-policies N)"
+        raise ConfigError(f"{run}: no policy was kept after {name} episodes; there is {there}")
     raise ConfigError(f"{run}: holds no policy yet (no {runfolder.POLICIES}/{name}); let it evaluate once")
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
+from experiments.checks import results
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -51,6 +52,7 @@ OWN_TESTS = {
     "experiments.checks.peers": "tests/experiments/checks/test_peers.py",
     "experiments.checks.steadiness": "tests/experiments/checks/test_steadiness.py",
     "experiments.checks.release": "tests/experiments/checks/test_release.py",
+    "experiments.checks.results": "tests/experiments/checks/test_results.py",
     "experiments.checks.matrix": "tests/experiments/checks/test_matrix.py",
     "experiments.checks.overhead": "tests/experiments/checks/test_overhead.py",
     "experiments.tune": "tests/experiments/test_tune.py",
@@ -61,6 +63,7 @@ NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
 # How the targets of make are exercised: by CI (.ci/run), alone or as a part of another target; or as said here.
 NOT_IN_CI = {
     "check-slow": "runs the slow tests, this file's among them",
+    "results": "reads the list that tests/experiments/checks/test_results.py reads",
     "release": "installs six times; its parts have tests of their own",
     "matrix": "runs the tests once more for each Python",
     "web": "needs node and npm; tests/web builds with it",
@@ -198,6 +201,23 @@ def test_every_command_shown_is_understood(path, finished_run, tmp_path, monkeyp
         assert program in {**PROGRAMS, **OWN_TESTS} or program in LISTS, (
             f"{command}: say in PROGRAMS how {program} is made small"
         )
+        understood(program, argv, monkeypatch)
+
+
+def test_the_command_of_every_figure_is_understood(finished_run, tmp_path, monkeypatch):
+    figures = results.read((ROOT / results.LIST).read_text())
+    commands = [figure.command for figure in figures if figure.command]
+    assert len(commands) > 10
+    for command in commands:
+        if command.startswith("make "):
+            prerequisites(command.split()[1])
+            continue
+        assert command.startswith("python -m "), command
+        program, argv = arguments(command, finished_run, tmp_path)
+        if program == "pytest":
+            assert all((ROOT / word).is_file() for word in argv if word.startswith("tests/")), command
+            continue
+        assert program in {**PROGRAMS, **OWN_TESTS}, command
         understood(program, argv, monkeypatch)
 
 

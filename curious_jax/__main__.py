@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import curious_jax
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.run import zoo
 
 PROGRAMS = {
     "train": "train CURIOUS or a baseline; leaves a run folder",
@@ -49,6 +50,7 @@ def usage() -> str:
         *(f"  {name:{width}}  {what}" for name, what in PROGRAMS.items()),
         "",
         "PROGRAM --help shows a program's options; python -m experiments lists the paper's experiments.",
+        f"Trained policies, for evaluate, play and export by their names: {zoo.said()}.",
     ])  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -127,27 +127,34 @@ def resume(config: TrainConfig, env: Env, state: TrainState, total: CycleMetrics
 Callback = Callable[[Progress], bool | None]
 
 
-def fit(config: TrainConfig, env: Env, callback: Callback | None = None, start: Progress | None = None) -> Progress:
+def fit(
+    config: TrainConfig,
+    env: Env,
+    callback: Callback | Sequence[Callback] | None = None,
+    start: Progress | None = None,
+) -> Progress:
     """Trains until the episodes are done, the target is reached, numbers diverge, or the callback says stop.
 
     Args:
       config: the run. `schedule.episodes` is rounded up to whole cycles.
       env: as made by envs.make; its physics is built here, for the run's number of worlds.
       callback: gets the progress about every second, between two cycles, with `metrics` after every evaluation and
-        `status` once the run has ended; returns True to stop.
+        `status` once the run has ended; returns True to stop. Of several each is called, in their order, and any of
+        them may stop the run.
       start: the progress to continue from, whose arrays are overwritten; None for a new run.
     Returns:
       The progress at the end.
     Raises:
       OverflowedBuffers: when physics dropped contacts, in training or evaluation.
     """
+    callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
     loop = _Loop(config, env)
     progress = loop.begin(start)
     while progress.status is Status.RUNNING:
         progress = loop.run_cycles(progress)
         if loop.is_evaluation_due(progress):
             progress = loop.evaluate_and_report(progress)
-        stop = callback and callback(progress)
+        stop = any([call(progress) for call in callbacks])  # each of them, whatever those before it say
         if stop and progress.status is Status.RUNNING:
             progress = dataclasses.replace(progress, status=Status.INTERRUPTED)
     return loop.at_now(progress)

@@ -70,12 +70,17 @@ def test_a_pretrained_policy_is_found_by_name_from_any_folder(empty_folder):
     assert policies.find("pretrained/four-modules").path == Path("pretrained/four-modules")
 
 
-def test_a_name_that_is_not_there(empty_folder, monkeypatch):
+def test_its_name_alone_will_do(empty_folder):
+    assert policies.find("four-modules").path.samefile(ROOT / "pretrained" / "four-modules")
+    shutil.copytree(ROOT / "pretrained" / "fetch-push", empty_folder / "four-modules")  # one's own comes first
+    assert policies.find("four-modules").config.modules == ("reach", "push")
+
+
+def test_a_name_that_is_not_there(empty_folder):
     with pytest.raises(ConfigError, match="pretrained/five: no such policy; there are fetch-push, four-modules"):
         policies.find("pretrained/five")
-    monkeypatch.setattr(policies.curious_jax, "__file__", str(empty_folder / "curious_jax" / "__init__.py"))
-    with pytest.raises(ConfigError, match="come with a clone of curious_jax's repository"):  # an installed wheel
-        policies.find("pretrained/four-modules")
+    with pytest.raises(ConfigError, match="five: no such folder.*comes with curious_jax: there are fetch-push, four"):
+        policies.find("five")
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,10 @@ def scripted(monkeypatch, states):
         def keep(progress):
             if progress.metrics:
                 reports.append(progress)
-            return callback(progress) if callback else None
+            return callback(progress) if callable(callback) else None
 
-        return fit.fit(config, envs.make("point", NAMES), keep), script, reports
+        calls = [keep, *callback] if isinstance(callback, list) else keep
+        return fit.fit(config, envs.make("point", NAMES), calls), script, reports
 
     return run
 
@@ -138,6 +139,18 @@ def test_the_callback_may_stop_the_run(scripted):
     assert progress.status == "interrupted"
     assert progress.episodes == 24 and script.cycles == [1, 1, 1]
     assert progress.results
+
+
+def test_several_callbacks_are_all_called_in_their_order_and_any_may_stop(scripted):
+    seen = []
+
+    def first(progress):
+        seen.append(("first", progress.episodes))
+        return progress.episodes >= 16
+
+    progress, _, _ = scripted(callback=[first, lambda progress: seen.append(("second", progress.episodes))])
+    assert progress.status == "interrupted" and progress.episodes == 16
+    assert seen == [(name, episodes) for episodes in (8, 16) for name in ("first", "second")]
 
 
 def test_stopping_a_run_that_is_over_leaves_its_status(scripted):

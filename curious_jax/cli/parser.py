@@ -35,6 +35,7 @@ GROUP_TITLES = {
     "network": "networks",
     "checkpoint": "checkpoints, and policies kept on the way",
 }
+YAML = (".yaml", ".yml")
 SWITCH = {"on": True, "off": False}
 # Options that people look for, and what they are called here.
 CALLED = {
@@ -224,7 +225,11 @@ def add_settings(parser: Parser) -> None:
             help=text.replace("%", "%%"),
         )
     parser.add_argument(
-        "--config", type=path, metavar="FILE", help="repeat a run from its config.json; options given here win"
+        "--config",
+        type=path,
+        metavar="FILE",
+        help="repeat a run from its config.json, or take settings of your own from a YAML file (.yaml); options given "
+        "here win",
     )
 
 
@@ -244,9 +249,10 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
     }
     if given.get("config") is None:
         return merged
-    if "preset" in merged:
+    held = read_config(given["config"])
+    if "preset" in merged and "preset" in held:
         raise ConfigError("--preset: a --config file holds every setting already; leave one of the two out")
-    held = _of_algorithm(read_config(given["config"]), merged)
+    held = _of_algorithm(held, merged)
     imports = dict.fromkeys([*held.get("imports", ()), *merged.get("imports", ())])
     return {**held, **merged, **({"imports": tuple(imports)} if imports else {})}
 
@@ -261,21 +267,59 @@ def _of_algorithm(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
 
 
 def read_config(file: str | Path) -> dict[str, Any]:
-    """The flat settings of a config.json, each checked by itself."""
+    """Reads the flat settings of a run's config.json, or of a YAML file (.yaml, .yml), each checked by itself.
+
+    config.json holds all settings; a YAML file may hold some, in groups or flat, values as on the command line too.
+    """
     try:
         if Path(file).exists() and not Path(file).is_file():  # a pipe would be waited for, a device read for ever
             raise OSError(errno.EINVAL, "not a regular file", str(file))
-        data = json.loads(Path(file).read_text())
+        text = Path(file).read_text()
     except OSError as error:
         raise ConfigError(f"--config {file}: cannot be read ({error.strerror}); give a run's config.json") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"--config {file}: is not JSON; give a run's config.json") from None
-    if not isinstance(data, dict) or not isinstance(data.get("modules"), list):
+    except ValueError:  # not UTF-8
+        raise ConfigError(f"--config {file}: is not text; give a run's config.json") from None
+    in_yaml = Path(file).suffix.lower() in YAML
+    data = _yaml(file, text) if in_yaml else _json(file, text)
+    if not isinstance(data, dict) or not (in_yaml or isinstance(data.get("modules"), list)):
         raise ConfigError(f"--config {file}: is not a run's config.json")
     try:
-        return configs.flat(data)
+        return configs.flat(_typed(data) if in_yaml else data)
     except ConfigError as error:
         raise ConfigError(f"--config {file}: {error}") from None
+
+
+def _json(file: str | Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"--config {file}: is not JSON; give a run's config.json") from None
+
+
+def _yaml(file: str | Path, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ConfigError(f"--config {file}: needs PyYAML: pip install pyyaml; or write it as JSON") from None
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" (line {where.line + 1})" if where else ""
+        raise ConfigError(f"--config {file}: is not YAML{line}; give a run's config.json, or settings") from None
+
+
+def _typed(data: Any) -> Any:
+    """Reads words that stand for numbers, switches or lists as the command line does: 1e-3, none, reach,push."""
+    table = configs.fields_by_name()
+    if not isinstance(data, dict):
+        return data
+    return {
+        str(name): convert(option_name(str(name)), value, table[name][1].type)
+        if isinstance(value, str) and name in table
+        else _typed(value)
+        for name, value in data.items()
+    }
 
 
 @dataclass(frozen=True)

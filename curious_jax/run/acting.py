@@ -114,7 +114,7 @@ def load_policy(
     """A policy from disk, with its world.
 
     Args:
-      path: the folder of a run, of an exported policy, or pretrained/NAME.
+      path: the folder of a run or of an exported policy, or the name of one that comes along (four-modules).
       which: last or best.
       seed_index: which seed of a run with several.
       physics: a backend other than the run's.

@@ -32,7 +32,7 @@ from curious_jax.run.rows import read_rows as read_rows
 
 CONFIG, SUMMARY, CURVES, POLICIES = "config.json", "summary.json", "curves.png", "policies"
 HELD = (CONFIG, METRICS, SUMMARY, CHECKPOINTS, POLICIES)  # what makes a folder a run's
-POLICY_ALONE = "a policy alone, as in pretrained/NAME, is for evaluate and play"
+POLICY_ALONE = "a policy alone, such as four-modules, is for evaluate and play"
 SCRATCH = ".*.new*"  # names of unfinished files
 
 

@@ -27,7 +27,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import PolicyParams, policy_params
-from curious_jax.run import files, formats, manifest, milestones
+from curious_jax.run import files, formats, manifest, milestones, zoo
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -36,7 +36,6 @@ LAST, BEST = "last", "best"
 ARRAYS, INFO = "policy.npz", "policy.json"
 PARTS = (ARRAYS, INFO)
 OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of versions before 0.2: written by orbax, no manifest
-PRETRAINED = "pretrained"  # a folder of a clone, with policies in it
 
 
 @dataclass(frozen=True)
@@ -97,14 +96,17 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
     """Finds a policy and checks that it is what was written.
 
     Args:
-      run: a run folder, a policy's own folder, or pretrained/NAME, which is found from any folder.
+      run: a run folder, a policy's own folder, or the NAME of a policy that comes with the package (zoo.py).
       name: last or best, or the training episodes of a policy that was kept on the way (milestones.py).
     Raises:
       ConfigError: when the folder is missing, is no run's, holds no policy yet, or one that cannot be read.
     """
-    run = _pretrained(Path(run))
+    run = zoo.find(Path(run))
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
-        raise ConfigError(f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
+        raise ConfigError(
+            f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG}), or the name of a policy "
+            f"that comes with curious_jax: {zoo.said()}"
+        )
     try:
         folder = _folder(run, name)
         old = not os.path.lexists(folder / INFO) and os.path.lexists(folder / OLD_INFO)
@@ -135,7 +137,8 @@ def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0
     `setup(loaded.config, loaded.env)` makes, and `loaded.config.modules` what it can be asked for.
 
     Args:
-      policy: a run's folder, a policy's own folder, pretrained/NAME, or what `find` found.
+      policy: a run's folder, a policy's own folder, the NAME of one that comes with the package, or what
+        `find` found.
       name: which of a run's policies: last, best, or the training episodes of one that was kept on the way.
       seed_index: which seed of a run with several.
       physics: another backend than the run's; None for the same.
@@ -217,23 +220,3 @@ def _folder(run: Path, name: str) -> Path:
         there = ", ".join(map(str, milestones.kept(run))) or "none (train with --keep-policies N)"
         raise ConfigError(f"{run}: no policy was kept after {name} episodes; there is {there}")
     raise ConfigError(f"{run}: holds no policy yet (no {runfolder.POLICIES}/{name}); let it evaluate once")
-
-
-def _pretrained(run: Path) -> Path:
-    """pretrained/NAME of the clone that this program runs from, when there is none in the current folder.
-
-    Raises:
-      ConfigError: when there is no such policy; it names those there are, or says how to get them.
-    """
-    if os.path.isdir(run) or run.is_absolute() or len(run.parts) != 2 or run.parts[0] != PRETRAINED:
-        return run
-    shelf = Path(curious_jax.__file__).parent.parent / PRETRAINED
-    if (shelf / run.name).is_dir():
-        return shelf / run.name
-    names = sorted(path.parent.name for path in shelf.glob(f"*/{INFO}"))
-    if names:
-        raise ConfigError(f"{run}: no such policy; there are {', '.join(names)}")
-    raise ConfigError(
-        f"{run}: pretrained policies come with a clone of curious_jax's repository, not with the installed package; "
-        f"clone it, and give the path to its {run}"
-    )

@@ -15,7 +15,12 @@ CHECKPOINTS = ("last", "best")
 
 def add_options(parser: options.Parser, *, physics: bool = True) -> None:
     """Adds RUN and the options that say which of its policies is meant."""
-    parser.add_argument("run", type=options.path, metavar="RUN", help="the folder of a run, or pretrained/NAME")
+    parser.add_argument(
+        "run",
+        type=options.path,
+        metavar="RUN",
+        help="the folder of a run, or a policy that comes along, by its name, such as four-modules",
+    )
     parser.add_argument(
         "--checkpoint",
         default="last",

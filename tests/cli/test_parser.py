@@ -1,6 +1,7 @@
 """Command line: every setting has a flag, and what is wrong is said in terms of the option."""
 
 import json
+import sys
 
 import pytest
 
@@ -148,6 +149,61 @@ def test_help_exits_with_success(capsys):
         parser().read(["--help"])
     assert done.value.code == 0
     assert "--updates-per-cycle" in capsys.readouterr().out
+
+
+OWN = """
+# Settings of one's own, in groups or flat.
+modules: [reach, push]
+world: point
+num_envs: 16
+interest_replay: off
+ddpg:
+  actor_lr: 1e-3
+curriculum:
+  window_span: none
+"""
+
+
+def test_settings_of_ones_own_in_yaml(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(OWN)
+    found = settings("--config", str(path), "--seed", "2")
+    assert found == {
+        **{"modules": ("reach", "push"), "world": "point", "num_envs": 16, "interest_replay": False},
+        **{"actor_lr": 1e-3, "window_span": None, "seed": 2},
+    }
+    assert configs.make_config(**settings("--config", str(path), "--preset", "cpu")).preset == "cpu"
+
+
+def test_a_run_s_config_in_yaml_repeats_it(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    config = configs.make_config(preset="gpu", modules=("reach", "push"), critic_lr=3e-5, target_success=0.8)
+    (tmp_path / "config.yml").write_text(yaml.safe_dump(configs.to_dict(config)))
+    assert configs.make_config(**settings("--config", str(tmp_path / "config.yml"))) == config
+
+
+@pytest.mark.parametrize(
+    "text, mentions",
+    [
+        ("a: [1", "is not YAML .line 1."),
+        ("- reach", "is not a run's config.json"),
+        ("speed: 3", "speed is no setting"),
+        ("num_envs: many", "--num-envs many: must be a whole number"),
+        ("!!python/object/apply:os.system ['true']", "is not YAML"),
+    ],
+)
+def test_damaged_yaml_files(tmp_path, text, mentions):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"^--config {path}.*{mentions}"):
+        settings("--config", str(path))
+
+
+def test_without_pyyaml_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "mine.yaml").write_text(OWN)
+    with pytest.raises(ConfigError, match="mine.yaml: needs PyYAML: pip install pyyaml"):
+        settings("--config", str(tmp_path / "mine.yaml"))
 
 
 def test_own_modules_of_a_config_file_and_of_the_command_line_are_joined(tmp_path, monkeypatch):

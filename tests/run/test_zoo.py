@@ -1,0 +1,28 @@
+"""The policies that come with the package: there by name."""
+
+from pathlib import Path
+
+import pytest
+
+import curious_jax
+from curious_jax.errors import ConfigError
+from curious_jax.run import zoo
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_package_leads_to_the_policies_of_the_clone():
+    assert (Path(curious_jax.__file__).parent / "pretrained").samefile(ROOT / "pretrained")
+    assert zoo.names() == sorted(path.parent.name for path in (ROOT / "pretrained").glob("*/policy.json"))
+    assert {"four-modules", "fetch-push"} <= set(zoo.names())
+
+
+def test_paths_are_left_alone(tmp_path):
+    for path in (tmp_path / "four-modules", Path("runs/four-modules"), Path("a/pretrained/four-modules"), Path(".")):
+        assert zoo.find(path) == path
+
+
+def test_an_installation_without_policies_says_so(empty_folder, monkeypatch):
+    monkeypatch.setattr(curious_jax, "__file__", str(empty_folder / "curious_jax" / "__init__.py"))
+    with pytest.raises(ConfigError, match="pretrained/four-modules: no such policy; none came with this copy"):
+        zoo.find(Path("pretrained/four-modules"))

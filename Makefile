@@ -6,6 +6,7 @@
 #   make probe-results   the paper's five experiments on the point world, into docs/results
 #   make probe-curricula the comparison of estimators and goal samplers on the point world, into docs/results
 #   make results     the command that made each figure of README and docs, and a check that its files are there
+#   make colab       the notebooks on the versions of Colab's image
 #   make docs        the documentation site, in site/; warnings are errors
 #   make release     wheel and sdist in dist/, checked, installed and tried on every Python of 3.11 to 3.13 that is here
 #   make matrix      the fast tests on Python 3.11 to 3.13, with the pinned versions and with the newest
@@ -15,7 +16,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_TESTS := $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check check-slow probe-results probe-curricula results docs web release matrix format lint types install clean
+.PHONY: demo test check check-slow probe-results probe-curricula results colab docs web release matrix format lint types install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m curious_jax.train --preset cpu --modules reach --target-success 0.95 \
@@ -46,6 +47,9 @@ probe-curricula: $(VENV)/.installed-dev
 
 results: $(VENV)/.installed
 	$(BIN)/python -m experiments.checks.results
+
+colab: $(VENV)/.installed
+	$(BIN)/python -m experiments.checks.colab $(COLAB)
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

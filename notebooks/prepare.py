@@ -1,8 +1,10 @@
-"""Runs the notebooks in place, with their pictures, and sets the GitHub account in their addresses.
+"""Runs the notebooks in place, with their pictures, and brings the repository's address into them.
 
     python notebooks/prepare.py --execute quickstart --size reach
     python notebooks/prepare.py --execute all --size full
-    python notebooks/prepare.py --owner ACCOUNT
+    python notebooks/prepare.py --address
+
+The address is set in one place, `repository` in mkdocs.yml; --address copies it to where Colab needs it.
 
 Needs `pip install ".[notebooks,play]"`.
 """
@@ -22,10 +24,13 @@ NAMES = ("quickstart", "environment", "curriculum", "experiments")
 SIZES = ("small", "reach", "full")  # small: seconds, for tests; reach: the quickstart stops after reach
 SIZE_VARIABLE = "CURIOUS_NOTEBOOK_SIZE"
 CELL_TIMEOUT = 3600  # seconds
-# Every file that names the repository's address.
+SITE = "mkdocs.yml"  # where the repository's address is set; empty until there is one
+# The files with copies of the address, which a notebook that Colab opens by itself cannot do without.
 ADDRESSED = (*(f"notebooks/{name}.ipynb" for name in NAMES), "notebooks/README.md")
-SITE = "mkdocs.yml"  # where it is one variable, empty until there is an address
-_OWNER = re.compile(r"(?<=github\.com/)[\w-]+(?=/curious_jax\b)|(?<=colab\.research\.google\.com/github/)[\w-]+")
+UNSET = "https://github.com/OWNER/curious_jax"  # stands there while there is no address
+_SET = re.compile(r'^  repository: "?([^"\s#]*)"?$', re.MULTILINE)
+_COLAB = "https://colab.research.google.com/github/"
+_BADGE = re.compile(rf"{re.escape(_COLAB)}([\w-]+/[\w.-]+)/blob/")
 
 
 def read(name: str) -> Any:
@@ -50,18 +55,36 @@ def execute(notebook: Any, folder: Path, size: str) -> Any:
     return notebook
 
 
-def owners() -> set[str]:
-    """The accounts named in the addresses; one, unless something is wrong."""
-    return {owner for file in ADDRESSED for owner in _OWNER.findall((ROOT / file).read_text())}
+def address() -> str:
+    """Returns the repository's address, as mkdocs.yml sets it.
+
+    Raises:
+      SystemExit: when it is not one on GitHub, from which alone Colab opens notebooks.
+    """
+    found = _SET.search((ROOT / SITE).read_text())
+    value = (found[1] if found else "").rstrip("/") or UNSET
+    if not re.fullmatch(r"https://github\.com/[\w-]+/[\w.-]+", value):
+        raise SystemExit(f"{SITE}: repository must be an address like https://github.com/ACCOUNT/NAME, not {value}")
+    return value
 
 
-def set_owner(owner: str) -> None:
-    """Writes the account into every address."""
-    address = f'\\1"https://github.com/{owner}/curious_jax"'
-    (ROOT / SITE).write_text(re.sub(r"^(  repository: ).*", address, (ROOT / SITE).read_text(), flags=re.MULTILINE))
+def copies() -> set[str]:
+    """Returns the addresses in the files that have copies of it; one, unless something is wrong."""
+    texts = [(ROOT / file).read_text() for file in ADDRESSED]
+    return {f"https://github.com/{found}" for text in texts for found in _BADGE.findall(text)}
+
+
+def copy_address() -> None:
+    """Brings the address of mkdocs.yml to every file that has a copy."""
+    new = address()
     for file in ADDRESSED:
         path = ROOT / file
-        path.write_text(_OWNER.sub(owner, path.read_text()))
+        text = path.read_text()
+        for old in {f"https://github.com/{found}" for found in _BADGE.findall(text)}:
+            short = old.removeprefix("https://github.com/")
+            text = text.replace(f"{_COLAB}{short}/", f"{_COLAB}{new.removeprefix('https://github.com/')}/")
+            text = re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
+        path.write_text(text)
 
 
 def main() -> None:
@@ -69,10 +92,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--execute", choices=(*NAMES, "all"), help="run this notebook, in place")
     parser.add_argument("--size", choices=SIZES, default="full", help="how much it does [default: full]")
-    parser.add_argument("--owner", metavar="ACCOUNT", help="the GitHub account that holds the repository")
+    parser.add_argument("--address", action="store_true", help=f"copy the repository's address from {SITE}")
     given = parser.parse_args()
-    if given.owner:
-        set_owner(given.owner)
+    if given.address:
+        copy_address()
     for name in NAMES if given.execute == "all" else filter(None, [given.execute]):
         notebook = execute(read(name), HERE, given.size)
         nbformat.write(notebook, HERE / f"{name}.ipynb")

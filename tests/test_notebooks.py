@@ -172,6 +172,38 @@ def test_the_installation_keeps_jax_and_numpy_and_nothing_else(monkeypatch, tmp_
         exec(cell, {})
 
 
+@pytest.mark.parametrize(
+    ("device", "wanted"),
+    [
+        ("cpu", [".[play,experiments]"]),
+        ("gpu", [".[play,experiments,cuda]"]),
+        ("tpu", [".[play,experiments]", "jax[tpu]>=0.10"]),
+    ],
+)
+def test_an_old_jax_is_replaced_with_what_ties_it_to_the_device_and_numpy_stays(device, wanted, monkeypatch, tmp_path):
+    """On today's Colab: its jax is older than ours may be."""
+    import importlib.metadata
+
+    versions = {"jax": "0.7.2", "jaxlib": "0.7.2", "numpy": "2.1.3"} | ({"libtpu": "0.0.21"} if device == "tpu" else {})
+    runtime = [type("Found", (), {"name": name, "version": version}) for name, version in versions.items()]
+    calls = []
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: runtime)
+    monkeypatch.setattr(shutil, "which", lambda name: "nvidia-smi" if device == "gpu" else None)
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **options: calls.append(command) or subprocess.CompletedProcess(command, 0)
+    )
+    cell = tagged(prepare.read("quickstart"), "install").source
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    exec(cell, {})
+    (pip,) = calls
+    assert pip[7:] == wanted and (tmp_path / "kept.txt").read_text() == "numpy==2.1.3"
+    monkeypatch.setitem(sys.modules, "jax", object())
+    with pytest.raises(SystemExit, match="restart the runtime"):
+        exec(cell, {})
+
+
 def test_the_installation_does_nothing_where_all_is_there(monkeypatch, tmp_path):
     (tmp_path / "docs" / "results").mkdir(parents=True)
     (tmp_path / "notebooks").mkdir()
@@ -184,17 +216,44 @@ def test_the_installation_does_nothing_where_all_is_there(monkeypatch, tmp_path)
 # The address.
 
 
-def test_one_account_in_every_address(monkeypatch, tmp_path):
-    assert len(prepare.owners()) == 1
+@pytest.fixture
+def copied(monkeypatch, tmp_path):
+    """A copy of the files with the address; returns what sets it."""
     for file in (*prepare.ADDRESSED, prepare.SITE):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
     monkeypatch.setattr(prepare, "ROOT", tmp_path)
-    prepare.set_owner("some-body")
-    assert prepare.owners() == {"some-body"}
-    for file in (*prepare.ADDRESSED, prepare.SITE):
-        assert "some-body" in (tmp_path / file).read_text()
-        assert "OWNER/" not in (tmp_path / file).read_text()
+
+    def set_address(address):
+        site = tmp_path / prepare.SITE
+        site.write_text(re.sub(r"^(  repository: ).*", rf'\1"{address}"', site.read_text(), flags=re.MULTILINE))
+
+    return set_address
+
+
+def test_the_address_in_the_notebooks_is_the_sites():
+    """Set in mkdocs.yml alone; `python notebooks/prepare.py --address` brings it here."""
+    assert prepare.copies() == {prepare.address()}
+
+
+def test_an_address_reaches_every_copy_and_the_next_one_too(copied, tmp_path):
+    for address in ("https://github.com/some-body/curious_jax", "https://github.com/other/arm.js", ""):
+        copied(address)
+        prepare.copy_address()
+        assert prepare.copies() == {address or prepare.UNSET}
+        for file in prepare.ADDRESSED:
+            text = (tmp_path / file).read_text()
+            assert "some-body" in text or "some-body" not in address
+            if file.endswith(".ipynb"):
+                assert f'REPOSITORY = \\"{address or prepare.UNSET}\\"' in text
+    for file in prepare.ADDRESSED:
+        assert (tmp_path / file).read_text() == (ROOT / file).read_text()
+
+
+def test_an_address_that_colab_cannot_open_is_refused(copied):
+    copied("https://elsewhere.org/some-body/curious_jax")
+    with pytest.raises(SystemExit, match=r"mkdocs.yml: repository must be"):
+        prepare.copy_address()
 
 
 def test_unknown_sizes_are_refused(monkeypatch, capsys):

@@ -52,6 +52,7 @@ OWN_TESTS = {
     "experiments.checks.peers": "tests/experiments/checks/test_peers.py",
     "experiments.checks.steadiness": "tests/experiments/checks/test_steadiness.py",
     "experiments.checks.release": "tests/experiments/checks/test_release.py",
+    "experiments.checks.colab": "tests/experiments/checks/test_colab.py",
     "experiments.checks.results": "tests/experiments/checks/test_results.py",
     "experiments.checks.matrix": "tests/experiments/checks/test_matrix.py",
     "experiments.checks.overhead": "tests/experiments/checks/test_overhead.py",
@@ -63,6 +64,7 @@ NEEDS_A_SCREEN = "--viewer"  # refused here, in one line that says so
 # How the targets of make are exercised: by CI (.ci/run), alone or as a part of another target; or as said here.
 NOT_IN_CI = {
     "check-slow": "runs the slow tests, this file's among them",
+    "colab": "installs; its parts have tests of their own",
     "results": "reads the list that tests/experiments/checks/test_results.py reads",
     "release": "installs six times; its parts have tests of their own",
     "matrix": "runs the tests once more for each Python",

@@ -2,7 +2,9 @@
 
     python -m curious_jax.report runs/some-run
     python -m curious_jax.report docs/results/fetch-four-modules-cpu --out /tmp/four
+    python -m curious_jax.report runs/one runs/another
 
+Several runs are compared: comparison.png and comparison.html, with their success and the settings that differ.
 report.html is one page that needs nothing else, with curves to explore, settings, success and the run's video; it needs
 plotly. Training writes both by itself.
 """
@@ -18,19 +20,26 @@ from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
-from curious_jax.show import curves, page
+from curious_jax.show import compare, curves, page
+
+NEEDS = 'needs plotly: pip install "curious_jax[report]"'
 
 
 def parser() -> options.Parser:
     """Makes the command line."""
-    result = options.Parser("report", "Draws the curves of a run and a page with all of it.", usage="RUN [--out DIR]")
-    result.add_argument("run", type=options.path, metavar="RUN", help="the folder of a run")
+    result = options.Parser(
+        "report", "Draws the curves of a run and a page with all of it.", usage="RUN ... [--out DIR]"
+    )
+    result.add_argument(
+        "runs", type=options.path, nargs="+", metavar="RUN", help="the folder of a run; several are compared"
+    )
     result.add_argument(
         "--out",
         type=options.path,
         metavar="DIR",
         help="folder for curves.png and report.html [default: RUN; the current folder, with RUN's name before theirs, "
-        "where RUN cannot be written to or is a copy without checkpoints, such as docs/results/NAME]",
+        "where RUN cannot be written to or is a copy without checkpoints, such as docs/results/NAME; of several runs "
+        "the current folder]",
     )
     return result
 
@@ -39,17 +48,36 @@ def parser() -> options.Parser:
 def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
     given = parser().read(argv)
-    run = Path(given["run"])
-    rows = read(run)
+    runs = [Path(run) for run in given["runs"]]
+    rows = [read(run) for run in runs]
+    return _show(runs[0], rows[0], given["out"]) if len(runs) == 1 else _compare(runs, rows, given["out"])
+
+
+def _show(run: Path, rows: list[dict[str, Any]], out: str | None) -> int:
+    """Draws the curves of one run and its page."""
     picture = curves.png(rows, run.resolve().name)
-    curves_path, page_path = (_place(run, name, given["out"]) for name in (runfolder.CURVES, page.REPORT))
+    curves_path, page_path = (_place(run, name, out) for name in (runfolder.CURVES, page.REPORT))
     files.write(curves_path, picture)
     print(f"{curves.small_plot(rows)}\ncurves: {curves_path}")
     if page.available():
         files.write(page_path, page.build(run, rows).encode(errors="replace"))
         print(f"report: {page_path}")
     else:
-        print('report.html needs plotly: pip install "curious_jax[report]"')
+        print(f"{page.REPORT} {NEEDS}")
+    return program.DONE
+
+
+def _compare(runs: list[Path], rows: list[list[dict[str, Any]]], out: str | None) -> int:
+    """Draws the curves of several runs side by side and a page that compares them."""
+    found = compare.load(runs, rows)
+    picture, place = (_place(Path(), name, out or ".") for name in (compare.PICTURE, compare.PAGE))
+    files.write(picture, compare.png(found))
+    print(f"curves: {picture}")
+    if page.available():
+        files.write(place, compare.build(found).encode(errors="replace"))
+        print(f"report: {place}")
+    else:
+        print(f"{compare.PAGE} {NEEDS}")
     return program.DONE
 
 

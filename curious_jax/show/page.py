@@ -58,10 +58,10 @@ def figure(rows: Sequence[Row]) -> Any:
         row, col = panel // 2 + 1, panel % 2 + 1
         for index, name in enumerate(module_names(rows)):
             line = curves.line(rows, key, name)
-            for trace in [] if line is None else _traces(line, html.escape(name), index, legend=panel == 1):
+            for trace in [] if line is None else traces(line, html.escape(name), index, legend=panel == 1):
                 result.add_trace(trace, row=row, col=col)
-        shown = {"rangemode": "tozero"} if limits[1] is None else {"range": limits}
-        result.update_yaxes(**shown, row=row, col=col)
+        extent = {"rangemode": "tozero"} if limits[1] is None else {"range": limits}
+        result.update_yaxes(**extent, row=row, col=col)
     result.update_xaxes(title_text="training episodes", row=2)
     result.update_xaxes(rangemode="tozero", hoverformat=",d")
     legend, margin = {"orientation": "h", "y": -0.1}, {"l": 50, "r": 20, "t": 60, "b": 50}
@@ -70,7 +70,7 @@ def figure(rows: Sequence[Row]) -> Any:
     return result
 
 
-def _traces(line: curves.Line, name: str, index: int, legend: bool) -> list[Any]:
+def traces(line: curves.Line, name: str, index: int, legend: bool) -> list[Any]:
     """Returns the band's two edges and the line, which hide and show together."""
     from plotly.graph_objects import Scatter
 
@@ -120,7 +120,7 @@ def _success_table(rows: Sequence[Row]) -> tuple[str, str]:
 def _facts(summary: dict[str, Any], config: dict[str, Any]) -> str:
     """Returns one line: algorithm, modules, and how the run ended."""
     distractors = f" + {config['distractors']} distractors" if config.get("distractors") else ""
-    parts = [f"{config.get('algorithm', '')} on {_shown(config.get('modules', []))}{distractors}"]
+    parts = [f"{config.get('algorithm', '')} on {shown(config.get('modules', []))}{distractors}"]
     for name in _FACTS:
         if name in summary:
             value = summary[name]
@@ -152,11 +152,12 @@ def _settings(config: dict[str, Any]) -> str:
     sections = []
     for group, values in groups.items():
         lines = "".join(
-            f"<tr><td>{html.escape(k)}</td><td>{html.escape(_shown(v))}</td></tr>" for k, v in values.items()
+            f"<tr><td>{html.escape(k)}</td><td>{html.escape(shown(v))}</td></tr>" for k, v in values.items()
         )
         sections.append(f"<section><h3>{html.escape(group)}</h3><table>{lines}</table></section>")
     return "".join(sections)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Says a setting's value."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

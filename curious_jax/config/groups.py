@@ -126,6 +126,14 @@ class ExplorationConfig(Settings):
 
     noise: float = option(0.2, "standard deviation of the Gaussian action noise", "C", 0, 10)
     random_action: float = option(0.3, "probability of a uniform random action, per step", "C", 0, 1)
+    random_steps: float = option(
+        1.0,
+        "steps that a random action lasts on average (temporally extended exploration, Dabney et al. 2021); 1: each is "
+        "drawn anew, as the authors' program does",
+        "C",
+        1,
+        1000,
+    )
     guide: float = option(
         0.0, "probability per exploring step that a module's guide acts in its place (reach for push, ...)", "", 0, 1
     )

@@ -7,20 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import ExplorationConfig
-from curious_jax.learner import devices, guidance
+from curious_jax.learner import devices, exploration, guidance
 from curious_jax.types import Env, Episode, Policy
 
 Propose = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """(module [E], obs [E, O] at the start, uniform goal [E, G]) -> goal [E, G]."""
-
-
-def explore(key: jax.Array, action: jax.Array, config: ExplorationConfig) -> jax.Array:
-    """Adds Gaussian noise to actions [E, A], or draws uniform ones instead, as the authors' program does."""
-    key_noise, key_uniform, key_flag = jax.random.split(key, 3)
-    noisy = jnp.clip(action + config.noise * jax.random.normal(key_noise, action.shape), -1.0, 1.0)
-    uniform = jax.random.uniform(key_uniform, action.shape, minval=-1.0, maxval=1.0)
-    flag = jax.random.bernoulli(key_flag, config.random_action, action.shape[:-1])
-    return jnp.where(flag[..., None], uniform, noisy)
 
 
 @jax.named_scope("rollout")  # the name that traces show
@@ -61,18 +52,21 @@ def collect(
     def observe(state):
         return state.obs if offset is None else state.obs + offset
 
-    def step(state, key):
+    def step(carry, key):
+        state, lasting = carry
         obs = observe(state)
         asked = guidance.guide(env.modules, config.guide, key, obs, goal_at(goal, module, obs), module, exploring)
         with jax.named_scope("policy"):
             action = policy(obs, *asked)
-        action = jnp.where(exploring[:, None], explore(key, action, config), action)
+        explored, lasting = exploration.explore_lasting(key, action, lasting, config)
+        action = jnp.where(exploring[:, None], explored, action)
         with jax.named_scope("physics"):
             state = step_all(state, action)
-        return state, (observe(state), action)
+        return (state, lasting), (observe(state), action)
 
     first = observe(state)
-    state, (obs, action) = jax.lax.scan(step, state, jax.random.split(key_steps, env.episode_length))
+    lasting = exploration.begin(key_steps, num_envs, env.action_size, config)
+    (state, _), (obs, action) = jax.lax.scan(step, (state, lasting), jax.random.split(key_steps, env.episode_length))
     obs = jnp.concatenate([first[None], obs]).swapaxes(0, 1)  # [E, T+1, O]
     last = observe(state)
     reward = jax.vmap(env.modules.reward)(last, goal_at(goal, module, last), module)

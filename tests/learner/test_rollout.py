@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.parts import FaultyEnv, assert_same, assert_uniform
-from scipy import stats
+from helpers.parts import FaultyEnv, assert_same
 
 from curious_jax.config import ExplorationConfig
 from curious_jax.learner import rollout
@@ -111,31 +110,3 @@ def test_a_world_that_left_the_workspace_is_broken_and_an_overflow_is_reported(e
     np.testing.assert_array_equal(episode.valid, (jnp.abs(episode.obs) < 100).all(axis=(1, 2)))
     assert 0 < episode.valid.sum() < E
     assert bool(overflow)
-
-
-# Exploration
-
-
-def test_noise_and_random_actions():
-    action = jnp.full((40_000, 2), 0.1)
-    noisy = np.asarray(jax.jit(rollout.explore, static_argnums=2)(jax.random.key(0), action, CONFIG))
-    near = stats.norm(0.1, 0.2)
-    for low, high in [(-1, -0.6), (-0.6, -0.1), (-0.1, 0.3), (0.3, 0.7), (0.7, 1)]:
-        share = ((noisy > low) & (noisy < high)).mean()
-        expected = 0.3 * (high - low) / 2 + 0.7 * (near.cdf(high) - near.cdf(low))
-        assert share == pytest.approx(expected, abs=0.01)
-    # A random action replaces all coordinates at once. A tenth of uniform ones lie below -0.8, where the noise
-    # hardly ever comes (4.5 deviations).
-    far = noisy < -0.8
-    assert far.mean() == pytest.approx(0.3 * 0.1, abs=0.003)
-    assert far.all(axis=1).mean() == pytest.approx(0.3 * 0.1 * 0.1, abs=0.0015)  # each for itself: 0.0009
-
-
-def test_exploration_may_be_none_or_all():
-    action = jnp.full((2000, 2), 0.7)
-    key = jax.random.key(0)
-    np.testing.assert_array_equal(rollout.explore(key, action, ExplorationConfig(0.0, 0.0)), action)
-    every = rollout.explore(key, action, ExplorationConfig(0.0, 1.0))
-    assert_uniform(np.floor(np.asarray(every) * 5), range(-5, 5))
-    loud = rollout.explore(key, action, ExplorationConfig(10.0, 0.0))
-    assert np.abs(loud).max() == 1.0

@@ -14,6 +14,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import curious_jax
@@ -75,11 +76,12 @@ def main(argv: Sequence[str] | None) -> int:
         return _resume(resumed, arguments.settings, wandb)
     config = configs.make_config(jax.default_backend(), **arguments.settings)
     env = environment.make_env(config)
+    _check_videos(config)
     memory_line = memory.check(config, env)
     folder = runfolder.claim(config, out)
     recorder = Recorder(config, env, folder, wandb=wandb)
     recorder.view.note(f"{memory_line}\nrun folder: {folder.path}")
-    return _run(config, env, folder, recorder)
+    return _run(config, env, folder, recorder, wandb=wandb is not None)
 
 
 def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
@@ -90,20 +92,62 @@ def _resume(run: str, settings: dict[str, Any], wandb: str | None) -> int:
     found, config, env, folder, earlier, start, notes = resume.reopen(run, settings)
     recorder = Recorder(config, env, folder, earlier, found.info["best"], wandb)
     recorder.view.note(notes)
-    return _run(config, env, folder, recorder, start)
+    return _run(config, env, folder, recorder, start, wandb is not None)
 
 
-def _run(config: TrainConfig, env: "Env", folder: runfolder.RunFolder, recorder: Any, start: Any = None) -> int:
+def _check_videos(config: TrainConfig) -> None:
+    """Refuses --record-every, before anything is written, where nothing can be drawn."""
+    if config.checkpoint.record_every:
+        from curious_jax.show import recordings
+        from envs.pictures import door
+
+        recordings.check(config.checkpoint.record_every)
+        try:
+            door.check(config.world, "auto")
+        except ValueError as error:
+            raise ConfigError(f"--record-every: {error}") from None
+
+
+def _videos(config: TrainConfig, env: "Env", folder: Path, note: Any, wandb: bool) -> Any:
+    """Makes the callback that records videos."""
+    from curious_jax.show import recordings, sinks
+    from envs.pictures import door, protocol
+
+    return recordings.Videos(
+        config,
+        env,
+        folder,
+        lambda: door.renderer(env, *recordings.SIZE),
+        protocol.Goal,
+        note,
+        sinks.log_video if wandb else None,
+    )
+
+
+def _run(
+    config: TrainConfig,
+    env: "Env",
+    folder: runfolder.RunFolder,
+    recorder: Any,
+    start: Any = None,
+    wandb: bool = False,
+) -> int:
     """Trains, from the beginning or a checkpoint, and prints how it ended."""
     from curious_jax.fit import begin, fit
     from curious_jax.show import curves
 
     try:
-        with recorder:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(recorder)
+            callbacks = [recorder.record]
+            if config.checkpoint.record_every:
+                videos = _videos(config, env, folder.path, recorder.view.note, wandb)
+                stack.callback(videos.close)
+                callbacks.append(videos)
             if start is None and config.checkpoint.keep_policies:
                 start = begin(config, env)
                 recorder.keep_untrained(start)
-            progress = fit(config, env, recorder.record, start)
+            progress = fit(config, env, callbacks, start)
             folder.write_summary(summary(config, env, progress))
     except OSError as error:
         move = program.SHORTAGES.get(error.errno or 0, "see what became of it")

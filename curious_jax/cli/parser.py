@@ -33,7 +33,7 @@ GROUP_TITLES = {
     "ddpg": "DDPG (and TD3)",
     "td3": "TD3 besides (defaults of Fujimoto et al. 2018)",
     "network": "networks",
-    "checkpoint": "checkpoints, and policies kept on the way",
+    "checkpoint": "checkpoints, policies kept on the way, and videos",
 }
 YAML = (".yaml", ".yml")
 SWITCH = {"on": True, "off": False}

@@ -203,7 +203,7 @@ class ScheduleConfig(Settings):
 
 @dataclass(frozen=True)
 class CheckpointConfig(Settings):
-    """Settings of when the whole state is saved (it always is at the end and on interruption), and of policies kept."""
+    """Settings of when the whole state is saved (it always is at the end), of policies kept, and of videos."""
 
     checkpoint_minutes: float = option(10.0, "minutes between checkpoints; 0: none by time", "", 0, 1e6)
     checkpoint_episodes: int | None = option(None, "also save after this many training episodes")
@@ -215,4 +215,7 @@ class CheckpointConfig(Settings):
         "",
         0,
         100,
+    )
+    record_every: int = option(
+        0, "make a video every N evaluations, RUN/videos/EPISODES.mp4 (needs the extra play); 0: none", "", 0
     )

@@ -27,7 +27,7 @@ from curious_jax.types import Env
 # Settings that never change a cycle.
 FREE = (
     *("episodes", "devices", "imports"),
-    *("checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints", "keep_policies"),
+    *("checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints", "keep_policies", "record_every"),
 )
 MAY_CHANGE = ("episodes", "devices", "imports")  # beside --resume
 NOTHING = {"best": -1.0, "progress": {"cycles": 0}, "metrics": None}  # before the first checkpoint

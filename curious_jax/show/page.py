@@ -130,8 +130,12 @@ def _facts(summary: dict[str, Any], config: dict[str, Any]) -> str:
 
 
 def _video(folder: Path) -> str:
-    """Returns the run's video, inside the page when it is not too large; nothing for no video, a link or a pipe."""
-    for name, kind in VIDEOS.items():
+    """Returns the run's video, inside the page when it is not too large; nothing for no video, a link or a pipe.
+
+    Where `play` made none, it is the last of those that the run itself recorded.
+    """
+    recorded = sorted((p for p in folder.glob("videos/*.mp4") if p.stem.isdecimal()), key=lambda p: int(p.stem))
+    for name, kind in [*VIDEOS.items(), *((f"videos/{path.name}", "video/mp4") for path in recorded[-1:])]:
         try:
             with files.open_regular(folder / name) as file:
                 data = file.read(MAX_VIDEO + 1)

@@ -196,6 +196,14 @@ class WandB:
         self._run.finish()
 
 
+def log_video(path: Path, episodes: int) -> None:
+    """Logs a video of the run to Weights & Biases, where its sink has begun."""
+    import wandb
+
+    if wandb.run is not None:
+        wandb.run.log({"episodes": episodes, "video": wandb.Video(str(path), format="mp4")})
+
+
 def check_wandb(project: str | None) -> None:
     """Refuses --wandb, before anything is written, where it cannot work.
 

@@ -1,5 +1,6 @@
-"""The policies that come with the package: there by name."""
+"""The policies that come with the package: there by name, each with a card."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,18 @@ def test_the_package_leads_to_the_policies_of_the_clone():
     assert (Path(curious_jax.__file__).parent / "pretrained").samefile(ROOT / "pretrained")
     assert zoo.names() == sorted(path.parent.name for path in (ROOT / "pretrained").glob("*/policy.json"))
     assert {"four-modules", "fetch-push"} <= set(zoo.names())
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_policy_has_a_card_with_success_and_command(name):
+    folder = zoo.shelf() / name
+    card, info = (json.loads((folder / file).read_text()) for file in ("card.json", "policy.json"))
+    assert [module["name"] for module in card["modules"]] == info["config"]["modules"]
+    assert card["training"]["episodes"] == info["episodes"]
+    assert card["training"]["command"] in (folder / "README.md").read_text()
+    for module in info["config"]["modules"]:
+        found = card["success"][module]
+        assert found["episodes"] >= 200 and found["rate"] == found["successes"] / found["episodes"]
 
 
 def test_paths_are_left_alone(tmp_path):

@@ -1,6 +1,7 @@
 """The papers of a release: true of the program, and of one version."""
 
 import ast
+import importlib
 import json
 import re
 from pathlib import Path
@@ -8,13 +9,12 @@ from pathlib import Path
 import pytest
 
 import curious_jax
-from curious_jax import config as configs
-from curious_jax.config import option_name
 from curious_jax.config.fields import OLD_VALUES
 from curious_jax.run.rows import RENAMED
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [path for folder in ("curious_jax", "envs", "experiments") for path in sorted((ROOT / folder).rglob("*.py"))]
+PROGRAMS = ("train", "evaluate", "play", "report", "export", "benchmark")
 # Modules that run what they read, or make what does; and functions of others that do.
 PICKLES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "jsonpickle"}
 LOADERS = {"read_pickle", "to_pickle"}
@@ -72,8 +72,8 @@ def test_the_citation_is_the_papers():
 def test_the_changelog_knows_the_version_and_the_options():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(r"^## (\S+)", text, re.MULTILINE)[1] == curious_jax.__version__
-    known = {option_name(name) for name in configs.fields_by_name()}
-    known |= {"--resume", "--env", "--import", "--format", "--compile-for"}
+    parsers = [importlib.import_module(f"curious_jax.{name}").parser() for name in PROGRAMS]
+    known = {option for parser in parsers for action in parser._actions for option in action.option_strings}
     assert set(re.findall(r"--[a-z][a-z-]*", text)) <= known
     for name in [*RENAMED, *RENAMED.values(), *OLD_VALUES]:
         assert name in text, name

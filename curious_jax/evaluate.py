@@ -112,7 +112,8 @@ def evaluate(
       seed: of goals and starts.
       modules: names of those to evaluate; None for all that can be achieved.
     Returns:
-      The mean success (`mean_success`), and by module success, interval (95 % Wilson), successes and episodes.
+      The mean success (`mean_success`), and by module success, interval (95 % Wilson), successes and episodes; where
+      episodes draw their starts (start "mixed"), the same from each start alone, by its name (`starts`).
     Raises:
       ConfigError: on a module that the policy does not have.
     """
@@ -123,12 +124,24 @@ def evaluate(
     env = policy.env if modules is None else environment.with_modules_evaluated(policy.env, modules)
     total = episodes * sum(env.modules.achievable)
     found = evaluation.evaluate(policy.config, env, policy.params, jax.random.key(seed), total, policy.episodes)
+    starts = {}
+    if (mixture := getattr(env, "mixture", None)) is not None:  # success from each of the starts alone
+        world: Any = env
+        for name in mixture.names:
+            one = world.at_start(name)
+            number = episodes * sum(one.modules.achievable)
+            flat = policy.config.algorithm == "her"  # which asks for all modules at once
+            if number and not (flat and not one.mixture.suits[-1].any()):
+                key = jax.random.key(seed)
+                own = evaluation.evaluate(policy.config, one, policy.params, key, number, policy.episodes)
+                starts[name] = {"success": own.rate, "successes": own.successes, "episodes": own.episodes}
     return {
         "mean_success": found.mean,
         "success": found.rate,
         "interval": {name: stats.wilson(found.successes[name], n) for name, n in found.episodes.items()},
         "successes": found.successes,
         "episodes": found.episodes,
+        **({"starts": starts} if starts else {}),
     }
 
 
@@ -148,6 +161,9 @@ def table(result: dict[str, Any]) -> str:
         low, high = result["interval"][name]
         lines.append(f"{name:{width}}  {rate:7.3f}  {low:.3f} to {high:.3f}  {result['episodes'][name]:>8,}")
     lines.append(f"{'mean':{width}}  {result['mean_success']:7.3f}")
+    for start, own in result.get("starts", {}).items():
+        rates = ", ".join(f"{name} {rate:.3f}" for name, rate in own["success"].items())
+        lines.append(f"from the start {start}: {rates}")
     return "\n".join(lines)
 
 

@@ -34,7 +34,8 @@ def make(
       modules: names, such as reach, push2, stack1on2, or registered ones.
       distractors: number of out-of-reach cubes, a module each.
       physics: auto, c, jax or warp (fetch only).
-      start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push (fetch only).
+      start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push; mixed: each episode draws one
+        of them (fetch only).
       sleep: C physics leaves out cubes that rest where nothing can touch them (envs/physics/sleep.py; fetch only).
     Raises:
       ArgumentError: a ValueError that names the argument and the right values.

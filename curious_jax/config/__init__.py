@@ -68,7 +68,7 @@ class TrainConfig(Settings):
     start: str = option(
         "default",
         "where episodes start; fetch-reach and fetch-push: as FetchReach-v4 and FetchPush-v4 do, fingers locked shut, "
-        "for push the gripper 12 cm lower",
+        "for push the gripper 12 cm lower; mixed: each episode draws one of the three, pnp and stack keep the default",
         choices=STARTS,
     )
     physics: str = option("auto", "physics backend; auto: c on CPU, warp on NVIDIA, jax elsewhere", choices=PHYSICS)

@@ -1,6 +1,7 @@
 """Collects one batch of episodes: policy and environment, scanned over the control steps (Algorithm 1, lines 6-13)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import chex
 import jax
@@ -12,6 +13,21 @@ from curious_jax.types import Env, Episode, Policy
 
 Propose = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """(module [E], obs [E, O] at the start, uniform goal [E, G]) -> goal [E, G]."""
+
+
+def begin(env: Env, key_reset: jax.Array, key_goal: jax.Array, module: jax.Array) -> tuple[Any, jax.Array]:
+    """Starts an episode for each module [E]: (the environment's state [E, ...], goal [E, G] as its module draws it).
+
+    A world that draws its starts (envs.fetch.mixture) gives each module one that suits it, and goals around it.
+    """
+    reset_keys, goal_keys = (jax.random.split(key, module.shape[0]) for key in (key_reset, key_goal))
+    world: Any = env
+    if getattr(env, "mixture", None) is None:
+        state = devices.each(jax.vmap(env.reset))(reset_keys)
+        return state, jax.vmap(env.modules.sample_goal)(goal_keys, module)
+    state = devices.each(jax.vmap(world.reset_for))(reset_keys, module)
+    goal = jax.vmap(env.modules.sample_goal)(goal_keys, module)
+    return state, jax.vmap(world.place_goal)(state, goal, module)
 
 
 @jax.named_scope("rollout")  # the name that traces show
@@ -40,10 +56,9 @@ def collect(
     chex.assert_equal_shape((module, exploring))
     key_reset, key_goal, key_steps = jax.random.split(key, 3)
     num_envs = module.shape[0]
-    reset, step_all = devices.each(jax.vmap(env.reset)), devices.each(jax.vmap(env.step))
-    state = reset(jax.random.split(key_reset, num_envs))
+    state, goal = begin(env, key_reset, key_goal, module)
     chex.assert_shape(state.obs, (num_envs, env.obs_size))
-    goal = jax.vmap(env.modules.sample_goal)(jax.random.split(key_goal, num_envs), module)
+    step_all = devices.each(jax.vmap(env.step))
     goal_at = jax.vmap(env.modules.goal_at)
     if propose is not None:
         shown = state.obs if offset is None else state.obs + offset

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax.learner import rollout
 from curious_jax.learner.state import Setup, make_policy, setup
 from curious_jax.run.policies import Loaded
 
@@ -61,10 +62,9 @@ def recorder(loaded: Loaded, module: Any) -> Callable[[Loaded, jax.Array], Recor
 def _episodes(run: Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:
     """Returns (states, goal, solved), each with leading axes [T+1, E]."""
     key_reset, key_goal = jax.random.split(key)
-    env, modules, count = run.env, run.env.modules, module.shape[0]
+    env, modules = run.env, run.env.modules
     act = make_policy(run, policy)
-    first = jax.vmap(env.reset)(jax.random.split(key_reset, count))
-    drawn = jax.vmap(modules.sample_goal)(jax.random.split(key_goal, count), module)
+    first, drawn = rollout.begin(env, key_reset, key_goal, module)
 
     def look(state: Any) -> tuple[Any, Any, Any]:
         obs = state.obs if offset is None else state.obs + offset

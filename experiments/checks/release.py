@@ -5,8 +5,9 @@
 
 Both are built from the files that git knows, so that nothing lying about gets in; the wheel is built from the sdist.
 Each is then installed, with the versions of constraints.txt, in an empty environment of every Python that this machine
-has of `--pythons`; there, in a folder of its own, it lists its programs, loads the arm's model, and trains on the point
-world. A Python that is not there is skipped and named. Needs `pip install ".[release]"`, git, and a package index.
+has of `--pythons`; there, in a folder of its own, it loads the arm's model and trains its four modules for two cycles
+on C MuJoCo. A Python that is not there is skipped and named.
+Needs `pip install ".[release]"`, git, and a package index.
 """
 
 import json
@@ -27,7 +28,7 @@ from experiments.checks import pythons
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("curious_jax", "envs", "experiments")
 KINDS = ("wheel", "sdist")
-# A training of two cycles, and the packaged data: the arm's model, and every file that is no code.
+# A training of two cycles, of all modules of the arm.
 TRAIN = (
     "--preset point --num-envs 8 --episodes 16 --updates-per-cycle 2 --batch-size 16 --capacity 16 "
     "--evaluation-interval 8 --evaluation-episodes 8 --hidden-size 8 --hidden-layers 1 --out run"
@@ -157,7 +158,7 @@ def main(argv: Sequence[str] | None) -> int:
                 except ConfigError as error:
                     read = f"FAILED: {error}"
                     failed.append(f"{kind} on {version}")
-            print(f"Python {version}, {kind}: {read}", flush=True)
+                print(f"Python {version}, {kind}: {read}", flush=True)
     print(closing_line(tried, failed, skipped))
     return program.FAILED if failed or not tried else program.DONE
 

@@ -44,13 +44,23 @@ print(envs.make(modules=("reach", "stack"), physics="c").action_size)
 def tracked_files(*folders: str) -> list[str]:
     """Returns the paths that git knows, of the whole repository or of some folders.
 
+    A link to another folder of the repository stands for that folder's files, as in a release.
+
     Raises:
       ConfigError: when this is no clone.
     """
     done = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise ConfigError("a release is built from a clone: git does not know this folder")
-    return [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+    found = []
+    for name in filter(None, done.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_symlink() and path.is_dir():
+            target = path.resolve().relative_to(ROOT.resolve()).as_posix()
+            found += [f"{name}/{inner.removeprefix(target + '/')}" for inner in tracked_files(target)]
+        elif path.is_file():
+            found.append(name)
+    return found
 
 
 def build(out: Path) -> dict[str, Path]:

@@ -77,3 +77,20 @@ def test_files_that_git_does_not_know_stay_out(tmp_path, monkeypatch):
     for command in (["init", "-q"], ["add", "known.py"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     assert release.tracked_files() == ["known.py"]
+
+
+def test_a_link_to_a_folder_stands_for_its_files(tmp_path, monkeypatch):
+    """As curious_jax/pretrained does for the policies, which a release must hold."""
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    (tmp_path / "data" / "inner").mkdir(parents=True)
+    (tmp_path / "data" / "inner" / "x.npz").write_text("")
+    (tmp_path / "data" / "unknown").write_text("")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "data").symlink_to("../data")
+    for command in (["init", "-q"], ["add", "data/inner", "package"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    assert release.tracked_files("package") == ["package/data/inner/x.npz"]
+
+
+def test_the_policies_are_among_what_a_release_must_hold():
+    assert "curious_jax/pretrained/four-modules/policy.npz" in release.tracked_files(*release.PACKAGES)

@@ -210,6 +210,7 @@ class Learner(NamedTuple):
     update: Callable[[Any, "LearnerBatch"], tuple[Any, dict[str, jax.Array]]]  # one gradient step
     end_cycle: Callable[[Any], Any]  # what happens once a cycle (target averaging of the paper preset)
     td_error: Callable[[Any, "LearnerBatch"], jax.Array] | None = None  # state, batch -> |TD error| [B], without noise
+    arrangement: Any = None  # learner.packed.Arrangement: how the state lies during a cycle's updates; None: as it is
 
 
 @struct.dataclass

@@ -155,6 +155,7 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
         "updates_per_cycle": 2000,
         "batch_size": 4096,
         "target_rate": 0.005,
+        "packed": True,
         "capacity": 100_000,
         "episodes": 300_000,
         "evaluation_interval": 10_240,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import jax
 
-from curious_jax.learner import devices, hindsight, mirror, normalizer, replay
+from curious_jax.learner import devices, hindsight, keys, mirror, normalizer, replay
 from curious_jax.learner.normalizer import NormalizerState
 from curious_jax.learner.state import Setup
 from curious_jax.types import LearnerBatch, Transition
@@ -13,7 +13,7 @@ from curious_jax.types import LearnerBatch, Transition
 
 def make(
     run: Setup, store: replay.ReplayState, statistics: NormalizerState, wanted: jax.Array
-) -> Callable[[jax.Array], LearnerBatch]:
+) -> Callable[[keys.Key], LearnerBatch]:
     """Makes the function that draws a batch: key -> LearnerBatch [B, ...].
 
     Args:
@@ -21,15 +21,20 @@ def make(
     """
     config, modules = run.config, run.env.modules
 
-    def draw(key: jax.Array) -> LearnerBatch:
-        key_sample, key_substitute = jax.random.split(key)
+    def draw(key: keys.Key) -> LearnerBatch:
+        key_sample, key_substitute = keys.split(key)
         drawn = devices.split(replay.draw(store, key_sample, wanted, config.hindsight.replay == "own"))
         batch = hindsight.substitute(store, modules, config.hindsight, key_substitute, *drawn)
         if config.hindsight.mirror:
-            batch = mirror.reflect(run.env, key_substitute, batch)
+            batch = mirror.reflect(run.env, keys.whole(key_substitute), batch)
         return encode(run, statistics, batch)
 
     return draw
+
+
+def split(key: jax.Array) -> keys.SplitKey:
+    """Splits a batch's key ahead, into those of its draws: two for sampling, three for substitution."""
+    return keys.ahead(key, 2, 3)
 
 
 @jax.named_scope("input")

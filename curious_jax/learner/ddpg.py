@@ -8,7 +8,7 @@ import optax
 from flax import struct
 
 from curious_jax.config import DDPGConfig, NetworkConfig
-from curious_jax.learner import networks
+from curious_jax.learner import networks, packed
 from curious_jax.types import Learner, LearnerBatch
 
 
@@ -100,4 +100,6 @@ def make(network: NetworkConfig, config: DDPGConfig, input_size: int, action_siz
     def end_cycle(state: DDPGState) -> DDPGState:
         return average_targets(state) if config.target_period == "cycle" else state
 
-    return Learner(init, act, update, end_cycle, td_error)
+    possible = config.packed and packed.is_possible(network, action_size)
+    arrangement = packed.make(network, config, input_size, action_size) if possible else None
+    return Learner(init, act, update, end_cycle, td_error, arrangement)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import HindsightConfig
+from curious_jax.learner import keys
 from curious_jax.learner.replay import ReplayState
 from curious_jax.types import ModuleTable, Transition
 
@@ -20,7 +21,7 @@ def substitute(
     state: ReplayState,
     modules: ModuleTable,
     config: HindsightConfig,
-    key: jax.Array,
+    key: keys.Key,
     module: jax.Array,
     slot: jax.Array,
     t: jax.Array,
@@ -39,7 +40,7 @@ def substitute(
     """
     chex.assert_rank(module, 1)
     chex.assert_equal_shape((module, slot, t))
-    key_flag, key_time, key_goal = jax.random.split(key, 3)
+    key_flag, key_time, key_goal = keys.split(key, 3)
     steps = state.action.shape[1]
     hindsight = jax.random.bernoulli(key_flag, config.probability, t.shape)
     obs, next_obs = state.obs[slot, t], state.obs[slot, t + 1]

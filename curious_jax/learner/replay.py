@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from curious_jax.learner import keys
 from curious_jax.types import Episode
 
 
@@ -103,14 +104,14 @@ def batch_modules(p: jax.Array, batch_size: int) -> jax.Array:
 
 
 @jax.named_scope("sampling")
-def sample(state: ReplayState, key: jax.Array, module: jax.Array) -> tuple[jax.Array, jax.Array]:
+def sample(state: ReplayState, key: keys.Key, module: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draws (slot [B], t [B]): uniform over the episodes relevant to each transition's module, t uniform.
 
     Args:
       module: [B] int32. A module without relevant episodes draws from all episodes.
     """
     chex.assert_rank(module, 1)
-    key_episode, key_time = jax.random.split(key)
+    key_episode, key_time = keys.split(key)
     capacity = state.module.shape[0]
     steps = state.action.shape[1]
     count = state.count[module]
@@ -120,14 +121,14 @@ def sample(state: ReplayState, key: jax.Array, module: jax.Array) -> tuple[jax.A
     return jnp.where(count > 0, relevant_slot, number), t
 
 
-def sample_any(state: ReplayState, key: jax.Array, batch_size: int) -> tuple[jax.Array, jax.Array]:
+def sample_any(state: ReplayState, key: keys.Key, batch_size: int) -> tuple[jax.Array, jax.Array]:
     """Draws (slot [B], t [B]): uniform over all episodes, t uniform."""
-    key_episode, key_time = jax.random.split(key)
+    key_episode, key_time = keys.split(key)
     slot = _uniform_below(key_episode, jnp.broadcast_to(state.size, (batch_size,)))
     return slot, jax.random.randint(key_time, (batch_size,), 0, state.action.shape[1])
 
 
-def draw(state: ReplayState, key: jax.Array, module: jax.Array, own: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
+def draw(state: ReplayState, key: keys.Key, module: jax.Array, own: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Draws a batch: (module [B], slot [B], t [B]).
 
     Args:

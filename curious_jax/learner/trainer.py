@@ -72,9 +72,8 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     # Module and goal replay, rewards, gradient steps [lines 20-22].
     wanted = algorithm.replay(replay_modules(run, windows, store, run.worth(estimate, windows)), turn)
     draw = batches.make(run, store, statistics, wanted)
-    update = make_update(run, draw)
     keys = jax.random.split(key_updates, schedule.updates_per_cycle)
-    updated, losses = jax.lax.scan(update, algorithm.pick(state.learner, turn), keys)
+    updated, losses = learn(run, draw, algorithm.pick(state.learner, turn), keys)
     updated = algorithm.put(state.learner, turn, learner.end_cycle(updated))
     updated, losses = _if_any(store, (updated, losses), (state.learner, jax.tree.map(jnp.zeros_like, losses)))
     state = TrainState(
@@ -105,21 +104,32 @@ def replay_modules(
     return replay.batch_modules(p, config.schedule.batch_size)
 
 
-def make_update(
-    run: Setup, draw: Callable[[jax.Array], LearnerBatch]
-) -> Callable[[Any, jax.Array], tuple[Any, dict[str, jax.Array]]]:
-    """Makes one gradient step, (learner state, key) -> (learner state, losses): draw a batch, learn.
+def learn(
+    run: Setup, draw: Callable[[Any], LearnerBatch], learner_state: Any, keys: jax.Array
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Makes one gradient step for each key [N]: draw a batch, learn. Returns the learner's state and losses.
 
     Args:
       draw: as `batches.make` makes it.
     """
+    arrangement = run.learner.arrangement
 
     def update(learner_state, key):
         batch = draw(key)
         with jax.named_scope("gradients"):
             return run.learner.update(learner_state, batch)
 
-    return update
+    def update_arranged(arranged, now):
+        batch = draw(now[0])
+        with jax.named_scope("gradients"):
+            return arrangement.update(arranged, batch, now[1]), None
+
+    if arrangement is None:
+        return jax.lax.scan(update, learner_state, keys)
+    number = keys.shape[0]
+    now = jax.vmap(batches.split)(keys), arrangement.corrections(learner_state, number)
+    arranged, _ = jax.lax.scan(update_arranged, arrangement.pack(learner_state), now)
+    return arrangement.unpack(arranged, learner_state, number)
 
 
 def _if_any(store: replay.ReplayState, learned: Any, before: Any) -> Any:

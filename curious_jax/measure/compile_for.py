@@ -132,7 +132,7 @@ def updates(run: Setup) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         wanted = jnp.arange(schedule.batch_size, dtype=jnp.int32) % run.env.modules.num_modules
         draw = batches.make(run, state.replay, state.normalizer, run.algorithm.replay(wanted, turn))
         keys = jax.random.split(state.key, schedule.updates_per_cycle)
-        learner, losses = jax.lax.scan(trainer.make_update(run, draw), run.algorithm.pick(learner, turn), keys)
+        learner, losses = trainer.learn(run, draw, run.algorithm.pick(learner, turn), keys)
         return learner, jax.tree.map(jnp.mean, losses)
 
     def all_seeds(learner: Any, state: TrainState, turn: jax.Array) -> Any:

@@ -94,9 +94,10 @@ def make_device(target: Target) -> Any:
 
     try:
         if target.platform == "tpu":
-            # libtpu otherwise asks the cloud which machine it is on, and waits for an answer.
-            for name, value in (("TPU_SKIP_MDS_QUERY", "1"), ("TPU_WORKER_HOSTNAMES", "localhost")):
-                os.environ.setdefault(name, value)
+            # libtpu otherwise asks the cloud which machine it is on, and lets one process at a time load it.
+            os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+            os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+            os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
             os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v6e-4" if target.name == "v6e" else "v5litepod-4")
             topology = topologies.get_topology_desc(target.topology, "tpu")
         else:

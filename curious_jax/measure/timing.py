@@ -91,8 +91,8 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
     wanted = jnp.arange(config.schedule.batch_size, dtype=jnp.int32) % env.modules.num_modules
 
     def updates(learner: Any, store: replay.ReplayState, key: jax.Array) -> Any:
-        update = trainer.make_update(run, batches.make(run, store, state.normalizer, wanted))
-        return jax.lax.scan(update, learner, jax.random.split(key, steps))
+        draw = batches.make(run, store, state.normalizer, wanted)
+        return trainer.learn(run, draw, learner, jax.random.split(key, steps))
 
     learner, key = run.algorithm.pick(state.learner, jnp.int32(0)), jax.random.key(config.seed)
     program, compile_s = compile_for(updates, learner, store, key)

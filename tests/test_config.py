@@ -9,6 +9,12 @@ from curious_jax.config import make_config
 from curious_jax.errors import ConfigError
 
 
+def test_a_tpu_s_updates_are_not_packed_unless_asked():
+    packed = [configs.make_config(platform).ddpg.packed for platform in ("cpu", "gpu", "tpu")]
+    assert packed == [False, True, False]
+    assert configs.make_config("tpu", packed=True).ddpg.packed
+
+
 def test_paper_preset_is_the_specification_to_the_letter():
     c = make_config(preset="paper")
     assert c.schedule.num_envs == 38  # 19 workers x 2 rollouts
@@ -32,7 +38,7 @@ def test_paper_preset_is_the_specification_to_the_letter():
 
 @pytest.mark.parametrize(("platform", "preset"), [("cpu", "cpu"), ("gpu", "gpu"), ("cuda", "gpu"), ("tpu", "gpu")])
 def test_auto_preset_follows_the_platform(platform, preset):
-    assert make_config(platform) == make_config(preset=preset)
+    assert make_config(platform) == make_config(platform, preset=preset)
     assert make_config(platform).preset == preset  # what it meant is kept
 
 

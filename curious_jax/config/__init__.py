@@ -191,6 +191,9 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 
+# What a platform brings, over the preset: a TPU does not launch kernels, and packed moves more bytes there.
+PLATFORM_SETTINGS: dict[str, dict[str, Any]] = {"tpu": {"packed": False}}
+
 # What a world brings, below what is given.
 WORLD_SETTINGS: dict[str, dict[str, Any]] = {"fetch": {}, "point": {"modules": ("reach", "push")}}
 
@@ -254,7 +257,8 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
     preset, world, algorithm = chosen.values()
     if preset == "auto":
         preset = "point" if world == "point" else "gpu" if platform in ("gpu", "cuda", "tpu") else "cpu"
-    merged = {**PRESET_SETTINGS[preset], **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm]}
+    brought = {**PRESET_SETTINGS[preset], **PLATFORM_SETTINGS.get(platform, {})}
+    merged = {**brought, **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm]}
     merged |= {**FIXED_SETTINGS.get(algorithm, {}), **settings}
     if preset == "paper" and "capacity" not in settings:
         merged["capacity"] = _all_episodes(merged["episodes"], merged["num_envs"], merged["capacity"])

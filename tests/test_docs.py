@@ -141,7 +141,8 @@ def small_project(folder):
     (folder / "docs" / "index.md").write_text("# Start")
     (folder / "docs" / "browser.md").write_text("# In a browser\n\n<!-- the arm -->")
     (folder / "mkdocs.yml").write_text(
-        "site_name: x\nuse_directory_urls: false\nextra: {repository: ''}\nhooks: [docs/hooks.py]\n"
+        "site_name: x\nuse_directory_urls: false\ntheme: {name: material, font: false}\n"
+        "extra: {repository: ''}\nhooks: [docs/hooks.py]\n"
         "exclude_docs: hooks.py\nnav:\n  - index.md\n  - browser.md\n"
     )
 

@@ -8,6 +8,7 @@ next time (the newest versions are looked for again). What follows -- goes to py
 tests. A Python that this machine does not have is skipped and named. The answer is a table in Markdown.
 """
 
+import functools
 import subprocess
 import sys
 import tempfile
@@ -114,13 +115,9 @@ def parser() -> OneLineParser:
 def main(argv: Sequence[str] | None) -> int:
     """Runs every pair and shows the table."""
     given = parser().parse_args(argv)
-    outcomes, skipped = [], []
-    for version in given.pythons:
-        python = pythons.find(version)
-        if python is None:
-            print(f"Python {version}: not on this machine, skipped", file=sys.stderr, flush=True)
-            skipped.append(version)
-            continue
+    outcomes = []
+    there, skipped = pythons.sort_out(given.pythons, functools.partial(print, file=sys.stderr, flush=True))
+    for version, python in there.items():
         for versions in given.versions:
             print(f"Python {version}, {versions} versions", file=sys.stderr, flush=True)
             inside = prepare(python, versions, given.environments.resolve() / f"{version}-{versions}")

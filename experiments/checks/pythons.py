@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 VERSIONS = ("3.11", "3.12", "3.13")
@@ -17,6 +17,19 @@ def find(version: str) -> str | None:
     It is sought on PATH, in pyenv and in uv, in this order.
     """
     return next((python for python in _candidates(version) if _answers(python, version)), None)
+
+
+def sort_out(versions: Sequence[str], say: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
+    """Finds the Pythons of several versions: (path by version, the versions that are not here).
+
+    Args:
+      say: is told, in a line, of each version that is not here.
+    """
+    places = {version: find(version) for version in versions}
+    lost = [version for version, python in places.items() if python is None]
+    for version in lost:
+        say(f"Python {version}: not on this machine, skipped")
+    return {version: python for version, python in places.items() if python is not None}, lost
 
 
 def _candidates(version: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ on C MuJoCo. A Python that is not there is skipped and named.
 Needs `pip install ".[release]"`, git, and a package index.
 """
 
+import functools
 import json
 import shutil
 import subprocess
@@ -153,13 +154,9 @@ def main(argv: Sequence[str] | None) -> int:
             raise ConfigError(f"{path.name} lacks {', '.join(lost)}")
     check_metadata(list(built.values()))
     print("built, whole, metadata right: " + ", ".join(path.name for path in built.values()), flush=True)
-    tried, skipped, failed = [], [], []
-    for version in given.pythons:
-        python = pythons.find(version)
-        if python is None:
-            print(f"Python {version}: not on this machine, skipped", flush=True)
-            skipped.append(version)
-            continue
+    tried, failed = [], []
+    there, skipped = pythons.sort_out(given.pythons, functools.partial(print, flush=True))
+    for version, python in there.items():
         for kind in given.kinds:
             with tempfile.TemporaryDirectory() as folder:
                 try:

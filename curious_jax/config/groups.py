@@ -39,8 +39,8 @@ class DDPGConfig(Settings):
     )
     packed: bool = option(
         False,
-        "update with all weights in one matrix, in fewer kernels, as a GPU likes it: the same up to float32's "
-        "precision; nothing changes with TD3 or layer normalisation",
+        "update with all weights in one matrix, in fewer kernels, for GPUs: the same up to float32's precision; TD3 "
+        "and layer normalisation keep the plain update",
     )
 
 

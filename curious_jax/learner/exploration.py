@@ -1,7 +1,6 @@
 """Explores: adds noise to the actions of training episodes, and replaces some by uniform random ones.
 
-Random actions may last for several steps (temporally extended ε-greedy, Dabney et al. 2021). A gripper that changes its
-mind in every step seldom holds a cube for long.
+Random actions may last for several steps (temporally extended ε-greedy, Dabney et al. 2021).
 """
 
 from typing import NamedTuple
@@ -57,9 +56,9 @@ def explore_lasting(
     begins = share / (share + (1.0 - share) * config.random_steps) if share else 0.0  # which keeps the share as it is
     noisy, uniform, again = _draw(key, action, config, begins)
     ends = jax.random.bernoulli(jax.random.fold_in(key, STREAM), 1.0 / config.random_steps, lasting.on.shape)
-    # An environment without a random action, or whose one ends, draws anew.
-    on = jnp.where(lasting.on & ~ends, True, again)
-    kept = jnp.where((lasting.on & ~ends)[:, None], lasting.action, uniform)
+    stays = lasting.on & ~ends  # elsewhere a random action may begin
+    on = stays | again
+    kept = jnp.where(stays[:, None], lasting.action, uniform)
     return jnp.where(on[:, None], kept, noisy), Lasting(kept, on)
 
 

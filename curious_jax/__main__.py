@@ -14,7 +14,7 @@ PROGRAMS = {
     "train": "train CURIOUS or a baseline; leaves a run folder",
     "evaluate": "success per module of a policy, with intervals",
     "play": "watch a policy: a video, or MuJoCo's viewer",
-    "report": "curves and a page of a run",
+    "report": "curves and a page of a run, or of several side by side",
     "export": "copy a run's policy into a small folder of its own",
     "benchmark": "speed of physics, rollouts, updates and training on this machine",
 }
@@ -50,7 +50,7 @@ def usage() -> str:
         *(f"  {name:{width}}  {what}" for name, what in PROGRAMS.items()),
         "",
         "PROGRAM --help shows a program's options; python -m experiments lists the paper's experiments.",
-        f"Trained policies, for evaluate, play and export by their names: {zoo.said()}.",
+        f"Trained policies, which evaluate, play and export take by name: {', '.join(zoo.names()) or 'none'}.",
     ])  # fmt: skip
 
 

@@ -102,6 +102,11 @@ def test_no_circle_between_modules():
     assert not left, f"modules that import each other in a circle, or lead into one: {sorted(left)}"
 
 
+def test_the_top_floor_stays_small():
+    held = {path.name for path in (ROOT / "curious_jax").iterdir()} - {"__pycache__"}
+    assert len(held) <= 18, sorted(held)
+
+
 def test_every_wing_says_what_lives_there():
     for name, path in MODULES.items():
         if path.name == "__init__.py":

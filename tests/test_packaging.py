@@ -71,7 +71,7 @@ def test_the_wheel_holds_the_packages_and_the_robot_and_nothing_else(wheel):
     assert {"envs/fetch/robot.xml", "curious_jax/train.py", "envs/physics/native.py"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     for path in (ROOT / "pretrained").glob("*/*"):  # the policies, found by name
-        assert f"curious_jax/{path.relative_to(ROOT)}" in names
+        assert f"curious_jax/run/{path.relative_to(ROOT)}" in names
 
 
 @pytest.mark.slow

@@ -6,14 +6,14 @@ from pathlib import Path
 import curious_jax
 from curious_jax.errors import ConfigError
 
-PRETRAINED = "pretrained"  # a folder of the package; in a clone it leads to the one beside the package
+PRETRAINED = "pretrained"  # a folder beside this file; in a clone it leads to the one beside the package
 _POLICY = "policy.json"  # what makes a folder a policy's (policies.py)
 
 
 def shelf() -> Path:
     """Returns the folder that holds the policies."""
     package = Path(curious_jax.__file__).parent
-    places = (package / PRETRAINED, package.parent / PRETRAINED)  # the latter where a clone could have no link
+    places = (package / "run" / PRETRAINED, package.parent / PRETRAINED)  # the latter where a clone could have no link
     return next((place for place in places if place.is_dir()), places[0])
 
 

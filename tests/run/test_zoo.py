@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_package_leads_to_the_policies_of_the_clone():
-    assert (Path(curious_jax.__file__).parent / "pretrained").samefile(ROOT / "pretrained")
+    assert (Path(curious_jax.__file__).parent / "run" / "pretrained").samefile(ROOT / "pretrained")
     assert zoo.names() == sorted(path.parent.name for path in (ROOT / "pretrained").glob("*/policy.json"))
     assert {"four-modules", "fetch-push"} <= set(zoo.names())
 

@@ -80,7 +80,7 @@ def test_files_that_git_does_not_know_stay_out(tmp_path, monkeypatch):
 
 
 def test_a_link_to_a_folder_stands_for_its_files(tmp_path, monkeypatch):
-    """As curious_jax/pretrained does for the policies, which a release must hold."""
+    """As curious_jax/run/pretrained does for the policies, which a release must hold."""
     monkeypatch.setattr(release, "ROOT", tmp_path)
     (tmp_path / "data" / "inner").mkdir(parents=True)
     (tmp_path / "data" / "inner" / "x.npz").write_text("")
@@ -93,4 +93,4 @@ def test_a_link_to_a_folder_stands_for_its_files(tmp_path, monkeypatch):
 
 
 def test_the_policies_are_among_what_a_release_must_hold():
-    assert "curious_jax/pretrained/four-modules/policy.npz" in release.tracked_files(*release.PACKAGES)
+    assert "curious_jax/run/pretrained/four-modules/policy.npz" in release.tracked_files(*release.PACKAGES)

@@ -82,6 +82,18 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
         assert f"    python -m experiments.{name} --world point" in (empty_folder / name / "summary.md").read_text()
 
 
+def test_samplers_end_where_the_sensor_of_the_estimators_runs_fails():
+    own = SimpleNamespace(distractors="0,7", estimators="competence", samplers="mega")
+    settings = {"world": "point", "episodes": 640, "perturb_at": 320}
+    sizes = {
+        (c.labels["compared"], c.labels["distractors"]): (c.config().schedule.episodes, c.config().perturbation.perturb_at)
+        for c in curricula.conditions(own, settings)
+    }
+    assert sizes == {("estimators", 0): (640, 320), ("estimators", 7): (640, None), ("samplers", 0): (320, None)}
+    without = curricula.conditions(own, {"world": "point", "episodes": 640})
+    assert {c.config().schedule.episodes for c in without} == {640}
+
+
 def test_settings_of_the_world_and_of_the_user(instant, empty_folder, capsys):
     given = ["--world", "point", "--seeds", "0", "--hidden-size", "32", "--discount", "0.9", "--out", "d"]
     assert program("distractors").main([*given, "--distractors", "4"]) == 0

@@ -158,7 +158,7 @@ class Env(Protocol):
     def obs_size(self) -> int: ...  # O
 
     @property
-    def action_size(self) -> int: ...  # A
+    def action_size(self) -> int: ...  # A; the last number of an action is the gripper's
 
     @property
     def action_meaning(self) -> tuple[str, ...]: ...  # [A], what each number of an action asks for

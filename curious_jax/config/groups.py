@@ -139,6 +139,14 @@ class ExplorationConfig(Settings):
         1,
         1000,
     )
+    random_gripper: float = option(
+        0.0,
+        "share of exploring steps in which the gripper alone gets a random command: all the way closed, or open",
+        "",
+        0,
+        1,
+    )
+    random_gripper_steps: float = option(10.0, "steps that such a command lasts on average", "", 1, 1000)
     guide: float = option(
         0.0, "probability per exploring step that a module's guide acts in its place (reach for push, ...)", "", 0, 1
     )

@@ -42,7 +42,11 @@ def test_exploration_may_be_none_or_all():
 
 def play(random_steps, random_action=0.3):
     """[STEPS, E, 2]: actions of a policy that stands still, without noise; zero where no random one was taken."""
-    config = ExplorationConfig(0.0, random_action, random_steps)
+    return played(ExplorationConfig(0.0, random_action, random_steps))
+
+
+def played(config):
+    """[STEPS, E, 2]: actions of a policy that stands still, with this exploration."""
     still = jnp.zeros((E, 2))
 
     def step(lasting, key):
@@ -76,10 +80,11 @@ def test_random_actions_last_as_long_as_asked_and_their_share_stays(random_steps
 def test_random_actions_that_last_one_step_are_drawn_anew_as_ever():
     config = ExplorationConfig(0.2, 0.3)
     action, key = jnp.full((E, 2), 0.5), jax.random.key(0)
-    assert exploration.begin(key, E, 2, config) is None
-    found, lasting = exploration.explore_lasting(key, action, None, config)
+    none = exploration.begin(key, E, 2, config)
+    assert none == (None, None)
+    found, underway = exploration.explore_lasting(key, action, none, config)
     np.testing.assert_array_equal(found, exploration.explore(key, action, config))
-    assert lasting is None
+    assert underway == (None, None)
 
 
 def test_without_random_actions_none_lasts():
@@ -91,3 +96,25 @@ def test_without_random_actions_none_lasts():
 def test_random_actions_last_at_least_one_step():
     with pytest.raises(ConfigError, match=r"random_steps=0.5: must be between 1 and 1000"):
         make_config(random_steps=0.5)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_random_commands_of_the_gripper_last_as_long_as_asked_and_leave_the_rest(share):
+    actions = played(ExplorationConfig(0.0, 0.0, random_gripper=share, random_gripper_steps=8.0))
+    assert (actions[..., 0] == 0).all()
+    gripper = actions[..., 1:]
+    assert set(np.unique(gripper)) == {-1.0, 1.0} | ({0.0} if share < 1 else set())
+    assert gripper.mean() == pytest.approx(0, abs=0.02)
+    on = (gripper[..., 0] != 0).mean(axis=1)
+    assert on[0] == pytest.approx(share, abs=0.08) and on.mean() == pytest.approx(share, abs=0.01)
+    if share == 1:  # the next command begins at once, on the other side half of the time: twice as long between sides
+        assert lengths(gripper).mean() == pytest.approx(16, rel=0.1)
+
+
+def test_the_gripper_takes_its_own_commands_within_random_actions_too():
+    config = ExplorationConfig(0.0, 1.0, random_steps=3.0, random_gripper=1.0)
+    actions = played(config)
+    assert set(np.unique(actions[..., 1])) == {-1.0, 1.0}
+    np.testing.assert_array_equal(actions[..., 0], play(3.0, random_action=1.0)[..., 0])
+    single = played(ExplorationConfig(0.0, 1.0, random_gripper=1.0))
+    np.testing.assert_array_equal(single[..., 0], play(1.0, random_action=1.0)[..., 0])

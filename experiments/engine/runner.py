@@ -193,6 +193,9 @@ def _complete(
             say(f"{name}: {problem}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
         if status not in (program.DONE, program.DIVERGED):
             say(f"{name}: {reason}")
+        elif (after := cells.inspect(cell, out)).state is CellState.DAMAGED:  # as fresh as it is: not of the disk
+            reason = f"{after.reason}, though its training ended well; if curious_jax was changed meanwhile, "
+            return CellResult(name, False, f"{reason}the same command goes on", attempts=attempts)
 
 
 def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, environment: Mapping[str, str] | None) -> int:

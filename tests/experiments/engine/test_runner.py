@@ -100,6 +100,21 @@ def test_bad_input_and_divergence_are_not_tried_again(tmp_path, monkeypatch):
     assert (run(tmp_path)[0].reason, run(tmp_path)[0].attempts) == ("diverged", 0)
 
 
+def test_a_run_that_the_code_of_today_cannot_read_is_not_made_again(tmp_path, monkeypatch):
+    def completes_as_later_code_would(out):
+        completes(out)
+        config = CELL.folder(out) / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "of_later_code": 1}))
+
+    trainings = Trainings(monkeypatch, tmp_path, (completes_as_later_code_would, 0))
+    result, said = run(tmp_path)
+    assert (result.done, result.attempts) == (False, 1) and len(said) == 1 and trainings.goes == []
+    assert result.reason.endswith("if curious_jax was changed meanwhile, the same command goes on")
+    monkeypatch.setattr(cells, "read_config", lambda folder: CELL.condition.config(CELL.first, CELL.count))
+    again, _ = run(tmp_path)
+    assert (again.done, again.attempts) == (True, 0)
+
+
 def test_a_refused_resume_leaves_a_begun_cell_as_it_is(tmp_path, monkeypatch):
     """A full disk, short memory, another program at work in it: the cell is not to pay for it."""
     begins(tmp_path)

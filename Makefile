@@ -40,11 +40,10 @@ probe-results: $(VENV)/.installed-dev
 	  cp $$from/$$name.png $$from/summary.md $$to; \
 	done
 
-# Two cells at once, each on one thread. XLA's lower optimisation level halves the compilation of their 22 programs, and
-# they then run as fast.
+# Two cells at once. XLA's lower optimisation level halves the compilation of their 22 programs; they then run as fast.
 probe-curricula: $(VENV)/.installed-dev
 	set -e; from=runs/point-curricula; to=docs/results/point-curricula; mkdir -p $$to; \
-	XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_multi_thread_eigen=false $$XLA_FLAGS" \
+	XLA_FLAGS="--xla_backend_optimization_level=1 $$XLA_FLAGS" \
 	$(BIN)/python -m experiments.curricula --world point --seeds 0-9 --jobs 2 --out $$from; \
 	gzip -9nc $$from/table.csv > $$to/metrics.csv.gz; cp $$from/curricula.png $$from/summary.md $$to
 

@@ -199,7 +199,7 @@ COLUMNS = {
 def table(found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
     """Make a markdown table, a row per name, best mean rank in episodes to mastery first."""
     ranks = mean_ranks({name: values["mastery"] for name, values in found.items()})
-    shown = [key for key in COLUMNS if any(found[name].get(key) for name in found)]
+    shown = [key for key in COLUMNS if any(any(found[name].get(key, {}).values()) for name in found)]  # not all zero
     head = ["name", "mean rank", f"episodes to {statistics.MASTERED:g}", *(COLUMNS[key] for key in shown)]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
     for name in sorted(found, key=lambda n: ranks[n].estimate if n in ranks else np.inf):

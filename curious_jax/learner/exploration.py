@@ -24,7 +24,7 @@ class Lasting(NamedTuple):
 
 
 class Underway(NamedTuple):
-    """What lasts beyond a step; None where nothing does."""
+    """Commands that last beyond a step; None where none do."""
 
     action: Lasting | None
     gripper: Lasting | None

@@ -40,7 +40,7 @@ probe-results: $(VENV)/.installed-dev
 	  cp $$from/$$name.png $$from/summary.md $$to; \
 	done
 
-# Two cells at once. XLA's lower optimisation level halves the compilation of their 22 programs; they then run as fast.
+# Two cells at once. XLA's lower optimisation level halves the compilation of their 22 programs; they then run about as fast.
 probe-curricula: $(VENV)/.installed-dev
 	set -e; from=runs/point-curricula; to=docs/results/point-curricula; mkdir -p $$to; \
 	XLA_FLAGS="--xla_backend_optimization_level=1 $$XLA_FLAGS" \

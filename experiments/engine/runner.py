@@ -167,13 +167,16 @@ def _complete(
     cell: Cell, out: Path, retries: int, say: Callable[[str], None], train: Callable[[Sequence[str]], int]
 ) -> CellResult:
     """Train until the cell is done, its tries are used up, or another try would end like the last."""
-    name, folder, attempts, reason = str(cell), cell.folder(out), 0, ""
+    name, folder, attempts, reason, status = str(cell), cell.folder(out), 0, "", None
     while True:
         found = cells.inspect(cell, out)
         if found.state in (CellState.DONE, CellState.DIVERGED):
             cells.note_end(folder, found.state)
             done = found.state is CellState.DONE
             return CellResult(name, done, "" if done else found.state.value, attempts=attempts)
+        if found.state is CellState.DAMAGED and status in (program.DONE, program.DIVERGED):  # not the disk
+            reason = f"{found.reason}, though its training ended well; if curious_jax was changed meanwhile, "
+            return CellResult(name, False, f"{reason}the same command goes on", attempts=attempts)
         if found.state is not CellState.STARTED and folder.exists():
             why = found.reason if found.state is CellState.DAMAGED else "its run has no checkpoint to resume"
             say(f"{name}: {why}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
@@ -193,9 +196,6 @@ def _complete(
             say(f"{name}: {problem}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
         if status not in (program.DONE, program.DIVERGED):
             say(f"{name}: {reason}")
-        elif (after := cells.inspect(cell, out)).state is CellState.DAMAGED:  # as fresh as it is: not of the disk
-            reason = f"{after.reason}, though its training ended well; if curious_jax was changed meanwhile, "
-            return CellResult(name, False, f"{reason}the same command goes on", attempts=attempts)
 
 
 def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, environment: Mapping[str, str] | None) -> int:

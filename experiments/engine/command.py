@@ -79,7 +79,7 @@ def parser(experiment: Experiment) -> options.OneLineParser:
     add("--group", metavar="N", help="seeds per process, trained side by side [default: 10 on the point world, else 1]")
     add("--out", metavar="DIR", help="folder of cells, table and figure; the same command resumes what is in it "
         "[default: runs/NAME-WORLD]")  # fmt: skip
-    add("--jobs", default="1", metavar="N", help="processes at once [default: 1]")
+    add("--jobs", default="1", metavar="N", help="processes at once, on a share of the cores each [default: 1]")
     add("--devices", default="", metavar="0,1,...", help="GPUs by number, each with one process at a time")
     add("--retries", default="2", metavar="N", help="further tries of a cell that failed [default: 2]")
     add("--retry-diverged", action="store_true", help="put diverged cells aside and run their seeds one by one")

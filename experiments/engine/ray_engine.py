@@ -11,7 +11,7 @@ from typing import Any
 
 from curious_jax.errors import ConfigError
 from experiments.engine.grid import Cell
-from experiments.engine.runner import POLL_S, CellResult, Effort, Stop, run_cell
+from experiments.engine.runner import POLL_S, CellResult, Effort, Place, Stop, run_cell
 from experiments.engine.watch import Watch
 
 ROOT = Path(__file__).resolve().parent.parent.parent  # where the packages are
@@ -20,9 +20,9 @@ LOST = 3  # times that a cell may lose its machine
 
 def work(cell: Cell, out: str, effort: Effort, search_path: str) -> CellResult:
     """Run one cell in a Ray worker; CUDA_VISIBLE_DEVICES is Ray's and is handed to the training."""
-    environment = {**os.environ, "PYTHONPATH": search_path}
+    place = Place({**os.environ, "PYTHONPATH": search_path})
     while True:
-        result = run_cell(cell, Path(out), effort, print, Stop(), environment)
+        result = run_cell(cell, Path(out), effort, print, Stop(), place)
         if result:
             return result
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -51,6 +51,26 @@ class Effort:
 
     retries: int = 2  # further tries after a failure; a run that diverged would diverge again
     keep_states: bool = False  # leave the whole checkpoints of a cell that is done; its policies stay anyway
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one training at a time runs."""
+
+    environment: Mapping[str, str] | None = None  # its environment variables; None for this process's
+    cores: frozenset[int] = frozenset()  # the processor cores it may use; empty for all
+
+
+def places(jobs: int, devices: Sequence[str] = ()) -> list[Place]:
+    """List a place per device, or else per job; jobs that are no more than the cores share them out.
+
+    Trainings that each start a thread per core take one another's time; on cores of their own they do not.
+    """
+    if devices:
+        return [Place({**os.environ, "CUDA_VISIBLE_DEVICES": device}) for device in devices]
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    shared_out = 1 < jobs <= len(cores)
+    return [Place(cores=frozenset(cores[job::jobs] if shared_out else ())) for job in range(jobs)]
 
 
 @dataclass
@@ -100,20 +120,18 @@ def run(
     Returns:
       (a result per cell that was begun, the signal that stopped it or 0).
     """
-    places: queue.SimpleQueue[dict[str, str] | None] = queue.SimpleQueue()
-    for device in devices:
-        places.put({**os.environ, "CUDA_VISIBLE_DEVICES": device})
-    for _ in range(0 if devices else jobs):
-        places.put(None)
+    free: queue.SimpleQueue[Place] = queue.SimpleQueue()
+    for place in (every := places(jobs, devices)):
+        free.put(place)
 
-    with Stop() as stop, concurrent.futures.ThreadPoolExecutor(len(devices) or jobs) as pool:
+    with Stop() as stop, concurrent.futures.ThreadPoolExecutor(len(every)) as pool:
 
         def one(cell: Cell) -> CellResult | None:
-            environment = places.get()
+            place = free.get()
             try:
-                return None if stop.signal else run_cell(cell, out, effort, watch.say, stop, environment)
+                return None if stop.signal else run_cell(cell, out, effort, watch.say, stop, place)
             finally:
-                places.put(environment)
+                free.put(place)
 
         results, waiting = [], {pool.submit(one, cell): cell for cell in todo}
         while waiting:
@@ -136,17 +154,13 @@ def run_cell(
     effort: Effort,
     say: Callable[[str], None],
     stop: Stop,
-    environment: Mapping[str, str] | None = None,
+    place: Place = Place(),
 ) -> CellResult | None:
-    """Bring a cell to its end, from its last checkpoint when it has one; None when another process is at work in it.
-
-    Args:
-      environment: the training's environment variables; None for this process's.
-    """
+    """Bring a cell to its end, from its last checkpoint when it has one; None when another process is at work in it."""
     folder, began = cell.folder(out), time.monotonic()
 
     def train(arguments: Sequence[str]) -> int:
-        return _train(arguments, cells.log_path(folder), lock or 0, stop, environment)
+        return _train(arguments, cells.log_path(folder), lock or 0, stop, place)
 
     with cells.hold(folder) as lock:
         if lock is None:
@@ -198,9 +212,9 @@ def _complete(
             say(f"{name}: {reason}")
 
 
-def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, environment: Mapping[str, str] | None) -> int:
+def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, place: Place) -> int:
     """Run curious_jax.train once; returns its exit status, negative for the signal that killed it."""
-    with open(log, "a") as file:
+    with open(log, "a") as file, _on(place.cores):
         training = subprocess.Popen(
             [sys.executable, "-m", "curious_jax.train", *arguments],
             stdin=subprocess.DEVNULL,
@@ -208,7 +222,7 @@ def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, environme
             stderr=file,
             pass_fds=(lock,),  # the cell is held while the training lives, whatever becomes of this process
             start_new_session=True,  # Ctrl-C is passed on, once
-            env=None if environment is None else dict(environment),
+            env=None if place.environment is None else dict(place.environment),
         )
     with stop.passing_on(training):
         while True:
@@ -218,6 +232,20 @@ def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, environme
                 pass
             except KeyboardInterrupt:  # how Ray stops a worker
                 training.terminate()
+
+
+@contextlib.contextmanager
+def _on(cores: frozenset[int]) -> Iterator[None]:
+    """Keep this thread, and what it starts meanwhile, on some cores."""
+    if not cores:
+        yield
+        return
+    earlier = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, earlier)
 
 
 def _reason(log: Path, status: int) -> str:

@@ -1,16 +1,18 @@
 """A cell's way to its end, whatever happens to its trainings."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 
+import pytest
 from helpers.experiments import condition, make_cell
 
 from experiments.engine import cells, runner
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell
-from experiments.engine.runner import Effort, Stop
+from experiments.engine.runner import Effort, Place, Stop
 
 CELL = Cell(condition(algorithm="curious"), 0, 2)
 
@@ -211,3 +213,30 @@ def test_signals_reach_the_trainings(tmp_path):
         with stop.passing_on(second):
             assert first.wait() == second.wait() == 143
     assert stop.signal == signal.SIGTERM and not stop.trainings
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system keeps no process on a core")
+def test_jobs_share_out_the_cores():
+    mine = os.sched_getaffinity(0)
+    assert [place.cores for place in runner.places(1)] == [frozenset()]  # all
+    assert [place.cores for place in runner.places(len(mine) + 1)] == [frozenset()] * (len(mine) + 1)
+    assert [place.cores for place in runner.places(2, ["0", "1"])] == [frozenset()] * 2
+    for jobs in range(2, len(mine) + 1):
+        shares = [place.cores for place in runner.places(jobs)]
+        assert frozenset().union(*shares) == mine and sum(map(len, shares)) == len(mine)
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system keeps no process on a core")
+def test_a_training_stays_on_its_cores(tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\ngrep Cpus_allowed_list /proc/self/status\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    mine = os.sched_getaffinity(0)
+    core = max(mine)
+    with open(tmp_path / "lock", "w") as lock:
+        status = runner._train([], tmp_path / "log", lock.fileno(), Stop(), Place(cores=frozenset({core})))
+    assert status == 0
+    assert (tmp_path / "log").read_text().split() == ["Cpus_allowed_list:", str(core)]
+    assert os.sched_getaffinity(0) == mine

@@ -42,6 +42,10 @@ class DDPGConfig(Settings):
         "update with all weights in one matrix, in fewer kernels, for GPUs: the same up to float32's precision; TD3 "
         "and layer normalisation keep the plain update",
     )
+    eigen: bool = option(
+        False,
+        "on CPUs matrix products by Eigen, on all cores; off: as XLA chooses, which keeps small ones on one core",
+    )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ from curious_jax.learner.state import (
 )
 from curious_jax.types import Env, LearnerBatch
 
+# No matrix product goes to YNNPACK, so that all go to Eigen.
+EIGEN: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+
 
 def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics]:
     """Runs one cycle for one seed (Algorithm 1): E episodes, then the updates."""
@@ -173,7 +176,10 @@ def lower_epoch(run: Setup, state: TrainState) -> Any:
     """
     number = run.config.devices
     everywhere = devices.everywhere(number)
-    epoch = jax.jit(functools.partial(train_epoch, run), donate_argnums=0, out_shardings=everywhere)
+    options = EIGEN if run.config.ddpg.eigen and jax.default_backend() == "cpu" else None
+    epoch = jax.jit(
+        functools.partial(train_epoch, run), donate_argnums=0, out_shardings=everywhere, compiler_options=options
+    )
     # Of shapes alone, so that a resumed run's program is the same as a new one's.
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=everywhere), state)
     with devices.using(number):

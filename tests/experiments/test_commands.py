@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import pytest
 from helpers.experiments import TINY, TWO_EVALUATIONS, make_cell, records
 
-from curious_jax.config import PRESETS
+from curious_jax.config import PRESET_SETTINGS, PRESETS, make_config
 from envs import point
-from experiments import architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
+from experiments import ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
 from experiments.engine import cells, command, grid, runner
 from experiments.engine.cells import CellState
@@ -24,7 +24,7 @@ from experiments.engine.runner import CellResult
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
-    architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
+    ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
 
 SHORT = [text for name, value in TWO_EVALUATIONS.items() for text in grid.as_option(name, value)]
 
@@ -54,6 +54,7 @@ def instant(monkeypatch):
 
 def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
     lines = {
+        "ablation": {"changed=nothing", "changed=guide_0", "changed=batch_size_64+mirror_on"},
         "architectures": {"algorithm=muvfa", "algorithm=mgme", "algorithm=her"},
         "distractors": {f"algorithm={a},distractors={n}" for a in ("curious", "muvfa") for n in (0, 4, 7)},
         "learning_progress": {"replay=lp", "replay=uniform"},
@@ -71,6 +72,8 @@ def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
         world += ["--perturb-at", "10"] if name in ("perturbation", "curricula") else []
         if name == "curricula":
             axes = ["--estimators", "plr,uniform", "--samplers", "riac,mega", "--distractors", "0,2"]
+        if name == "ablation":
+            axes = ["--variants", "guide=0; batch_size=64+mirror=on"]
         assert program(name).main([*world, "--seeds", "0-2", "--group", "2", "--out", name, *axes]) == 0
         assert {n.split("/")[0] for n in instant.ran} == expected
         assert len(instant.ran) == 2 * len(expected)  # seeds 0-1 and 2
@@ -91,6 +94,29 @@ def test_samplers_end_where_the_sensor_of_the_estimators_runs_fails():
     assert sizes == [("estimators", 640, 320), ("estimators", 640, None), ("samplers", 320, None)]
     without = curricula.conditions(own, {"world": "point", "episodes": 640})
     assert {c.config().schedule.episodes for c in without} == {640}
+
+
+def test_every_part_of_the_recipe_is_taken_away_once():
+    """What `fast` has and the presets' defaults have not is in a variant each, in sizes that go together."""
+    fast, cpu = (PRESET_SETTINGS[name] for name in ("fast", "cpu"))
+    changed = {text.partition("=")[0] for text in ablation.VARIANTS}
+    assert {name for name in fast if fast[name] != cpu.get(name)} - changed == {"num_envs"}
+    own = SimpleNamespace(variants=";".join(ablation.VARIANTS))
+    whole, *others = [one.config() for one in ablation.conditions(own, dict(ablation.EXPERIMENT.defaults["fetch"]))]
+    assert whole.exploration.guide == fast["guide"] and whole.target_success == 0.9
+    for text, config in zip(ablation.VARIANTS, others, strict=True):
+        assert config != whole, text
+    few = next(c for c, text in zip(others, ablation.VARIANTS, strict=True) if text.startswith("updates_per_cycle"))
+    usual = make_config("cpu", preset="cpu").schedule
+    assert few.schedule.updates_per_cycle / few.schedule.num_envs == usual.updates_per_cycle / usual.num_envs
+
+
+@pytest.mark.parametrize("variants, named", [
+    ("guide", "--variants guide:"), ("guide=", "--variants guide=:"), ("guide=0;=1", "--variants =1:"),
+    ("guide=0;;mirror=on", "--variants :"), ("guide=2", "guide"), ("guidance=0", "guidance"),
+])  # fmt: skip
+def test_a_variant_that_says_nothing_is_refused(refuse, variants, named):
+    assert named in refuse(program("ablation"), "--variants", variants)
 
 
 def test_settings_of_the_world_and_of_the_user(instant, empty_folder, capsys):
@@ -258,7 +284,7 @@ def test_nothing_is_evicted_on_the_probe_and_a_sensor_is_off_by_one_tolerance():
 def test_the_declared_commands_can_be_given_and_keep_every_episode():
     text = (ROOT / "experiments" / "declared.md").read_text()
     found = [line.split() for line in re.findall(r"`python -m experiments\.(\w+ --preset [^`]+)`", text)]
-    assert {name for name, *_ in found} == {*EXPERIMENTS} - {"sweep"}
+    assert {name for name, *_ in found} == {*EXPERIMENTS} - {"ablation", "sweep"}  # which test no claim
     for name, *argv in found:
         argv = ["cpu" if word == "fast" and "fast" not in PRESETS else word for word in argv]
         for condition in command.read(EXPERIMENTS[name], argv).conditions:
@@ -361,6 +387,7 @@ FETCH = (
     *("--hidden-size", "8", "--hidden-layers", "1", "--seeds", "0"),
 )
 CI_SIZE = {
+    "ablation": ["--variants", "guide=0;replay=uniform", "--target-success", "1"],
     "architectures": [],
     "distractors": ["--distractors", "0,2"],
     "learning_progress": [],

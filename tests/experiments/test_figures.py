@@ -6,7 +6,7 @@ import pytest
 from helpers.experiments import condition, curve
 from matplotlib.colors import to_hex
 
-from experiments import architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
+from experiments import ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import figures, summary
 from experiments.analysis.table import SUCCESS
 from experiments.engine.grid import Condition
@@ -169,6 +169,25 @@ def test_scaling_and_sweep(tmp_path, monkeypatch):
     assert sweep.findings(pd.DataFrame(found), conditions) == [
         "- Largest mean area under the curve: CURIOUS (0.845). A sweep tests no claim."
     ]
+
+
+def test_ablation(tmp_path):
+    """Whole: the mean is at 0.9 after 200, 200, 300 episodes, 2, 2, 3 minutes; without guidance it is there once."""
+    found, times = [], {ablation.WHOLE: (200, 200, 300), "guide=0": (500, 10_000, 10_000)}
+    for changed, when in times.items():
+        own = rows(mastering(when), changed=changed)
+        found += [r | {"eval/success/push": r["eval/success"] - 0.1, "wall_s": r["episodes"] * 0.6} for r in own]
+    table = pd.DataFrame(found)
+    conditions = [Condition({"changed": name}, {}) for name in times]
+    text = ablation.findings(table, conditions)
+    assert text[0] == "| changed | seeds | push to 0.9 | mean to 0.9 | minutes to 0.9 |"
+    assert text[2] == (
+        "| nothing | 3 | median never (never to never; 3 never) | median 200 (200 to 300) | 2.0 (2.0, 2.0, 3.0) |"
+    )
+    assert text[3].endswith("| median never (500 to never; 2 never) | never (5.0, never, never) |")
+    ablation.draw(table, conditions, tmp_path / "ablation")
+    assert (tmp_path / "ablation.png").stat().st_size > 10_000
+    assert ablation.findings(table.assign(status="unfinished"), conditions) == ["- No seed has finished yet."]
 
 
 def test_curricula(tmp_path, monkeypatch):

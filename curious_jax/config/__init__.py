@@ -142,8 +142,8 @@ GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is
 # Presets: settings by field; what one leaves out is at the dataclasses' defaults.
 PRESET_SETTINGS: dict[str, dict[str, Any]] = {
     "cpu": {"window": 40, "sleep": True},
-    # The modules guide one another, the gripper closes and opens at random, values look 20 steps ahead, and small networks
-    # learn five times as often from an episode: not the paper's algorithm.
+    # The modules guide one another, the gripper closes and opens at random, values look 20 steps ahead, and small
+    # networks learn five times as often from an episode: not the paper's algorithm.
     "fast": {
         "guide": 0.5,
         "random_gripper": 0.5,

@@ -18,6 +18,7 @@ from curious_jax.learner import (
     feedback,
     normalizer,
     perturbation,
+    products,
     replay,
     rollout,
 )
@@ -35,9 +36,6 @@ from curious_jax.learner.state import (
     setup,
 )
 from curious_jax.types import Env, LearnerBatch
-
-# No matrix product goes to YNNPACK, so that all go to Eigen.
-EIGEN: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 
 
 def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics]:
@@ -176,7 +174,7 @@ def lower_epoch(run: Setup, state: TrainState) -> Any:
     """
     number = run.config.devices
     everywhere = devices.everywhere(number)
-    options = EIGEN if run.config.ddpg.eigen and jax.default_backend() == "cpu" else None
+    options = products.compiler_options(run.config)
     epoch = jax.jit(
         functools.partial(train_epoch, run), donate_argnums=0, out_shardings=everywhere, compiler_options=options
     )

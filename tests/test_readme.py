@@ -37,6 +37,7 @@ PROGRAMS = {
     "curious_jax.report": (),
     "curious_jax.export": (),
     "curious_jax.benchmark": (*TINY, "--capacity", "128", "--seconds", "0.1"),  # its cycle has the preset's --num-envs
+    "experiments.ablation": (*EXPERIMENT, "--variants", "guide=0"),
     "experiments.architectures": EXPERIMENT,
     "experiments.learning_progress": EXPERIMENT,
     "experiments.perturbation": EXPERIMENT,

@@ -55,7 +55,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Place:
-    """Where one training at a time runs."""
+    """The environment and the cores of one training at a time."""
 
     environment: Mapping[str, str] | None = None  # its environment variables; None for this process's
     cores: frozenset[int] = frozenset()  # the processor cores it may use; empty for all

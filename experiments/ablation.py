@@ -7,6 +7,7 @@ A variant names settings and their values. Every training ends when its mean suc
 """
 
 import argparse
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -72,12 +73,6 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     figures.save(made, path)
 
 
-def first_at(episodes: np.ndarray, values: np.ndarray) -> float:
-    """Training episodes at the first evaluation of 0.9 or more; infinity where there is none."""
-    at = np.flatnonzero(values >= statistics.MASTERED)
-    return float(episodes[at[0]]) if len(at) else math.inf
-
-
 def minutes(rows: Table) -> dict[int, float]:
     """Minutes of each finished seed from its start to the first evaluation with a mean success of 0.9."""
     found = {}
@@ -90,14 +85,14 @@ def minutes(rows: Table) -> dict[int, float]:
 
 def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """Show a row per variant: episodes to 0.9 per module and of the mean, and minutes. Nothing is tested."""
-    names = modules(rows, achievable=True)
+    names, first = modules(rows, achievable=True), functools.partial(statistics.time_to, times=1)
     mark = f"{statistics.MASTERED:g}"
     head = ["changed", "seeds", *(f"{name} to {mark}" for name in names), f"mean to {mark}", f"minutes to {mark}"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
     for condition in conditions:
         labels = condition.labels
         keys = [*(f"{SUCCESS}/{name}" for name in names), SUCCESS]
-        times = [list(per_seed(rows, labels, first_at, key).values()) for key in keys]
+        times = [list(per_seed(rows, labels, first, key).values()) for key in keys]
         spent = list(minutes(select(rows, **labels)).values())
         if not spent:
             continue

@@ -4,11 +4,13 @@ TensorBoard and report.html are written when what they need is installed, Weight
 is a flat dict, one per evaluation and seed.
 """
 
+import contextlib
 import importlib.util
 import math
 import re
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -129,6 +131,22 @@ class Report:
             files.write(self._folder / page.REPORT, page.build(self._folder, rows).encode())
 
 
+@contextlib.contextmanager
+def _without_torch() -> Iterator[None]:
+    """Hides PyTorch, where it is installed and not yet imported: tensorboardX would import it, for nothing used here.
+
+    That takes seconds, and its MKL ends the process when the current folder is gone.
+    """
+    hidden = "torch" not in sys.modules
+    if hidden:
+        sys.modules["torch"] = None  # type: ignore[assignment]  # an import raises ImportError, as if there were none
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["torch"]
+
+
 class TensorBoard:
     """Writes scalars against training episodes; several seeds as seed0/..., seed1/...
 
@@ -140,9 +158,10 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, after: int | None = None):
-        from tensorboardX import summary
-        from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import Event, SessionLog
+        with _without_torch():
+            from tensorboardX import summary
+            from tensorboardX.event_file_writer import EventsWriter
+            from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         folder.mkdir(exist_ok=True)
         self._file = EventsWriter(str(folder.resolve() / "events"))  # "s3:" at its beginning would be a protocol

@@ -45,6 +45,19 @@ def test_tensorboard_gets_finite_numbers_against_episodes(tmp_path):
     assert not any(tag in sinks.COUNTERS for tag, _ in scalars)
 
 
+def test_tensorboard_leaves_pytorch_alone(tmp_path):
+    """Importing it takes seconds, and ends the process where the current folder is gone."""
+    pytest.importorskip("tensorboardX")
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch is imported')")
+    program = (
+        "import pathlib, sys; from curious_jax.show import sinks; "
+        f"sinks.TensorBoard(pathlib.Path({str(tmp_path / 'made')!r})).close(); assert 'torch' not in sys.modules"
+    )
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_tensorboard_keeps_seeds_apart(tmp_path):
     scalars, _ = tensorboard_scalars(tmp_path, [row(10, 0.5, seed=3), row(10, 1.0, seed=4)])
     assert scalars["seed3/eval/success/reach", 10] == 0.5

@@ -111,6 +111,10 @@ class ModuleTable(Protocol):
     @property
     def without_mirror(self) -> tuple[str, ...]: ...  # modules whose goals have no mirror image
 
+    def place(self, index: int, goal: Any, obs: Any) -> Any:
+        """[d], [O] -> [2] or [3]: where pictures mark a goal of one module; a goal of another size is not marked."""
+        ...
+
     def goal_at(self, goal: jax.Array, module: jax.Array, obs: jax.Array) -> jax.Array:
         """[G], [], [O] -> [G]: the goal as it stands now (moving parts rebuilt from the observation)."""
         ...

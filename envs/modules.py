@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envs import module_check
 from envs.errors import ArgumentError
 
 RELEVANCE_THRESHOLD = 1e-3  # an outcome that moved less has not changed
@@ -54,6 +55,8 @@ class Module:
       guides: modules that may act in its place while it explores; the first that may act now does.
       mirror: goal [d] -> [d], the goal's mirror image in the world's plane of symmetry; None where it has none.
       meaning: what the goal's numbers are, with their unit, for the card of an exported policy.
+      place: goal [d], obs [O] -> [2] or [3], where pictures mark the goal, NaN for nowhere; None where a goal of two or
+        three numbers is that place, and one of another size is not marked.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Module:
     guides: tuple[Guide, ...] = ()
     mirror: Callable[[jax.Array], jax.Array] | None = None
     meaning: str = ""
+    place: Callable[[jax.Array, jax.Array], jax.Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,10 +131,25 @@ def build_table(
       build: a name of the world's own -> its module.
       distractor: a number from 1 -> the module of that distractor.
     Raises:
-      ArgumentError: when a module is named twice, or `build` refuses a name.
+      ArgumentError: when a module is named twice, `build` refuses a name, or a part of a registered module is wrong.
     """
-    modules = [_REGISTRY[name].build(layout) if name in _REGISTRY else build(name) for name in names]
-    return ModuleTable((*modules, *(distractor(k) for k in range(1, layout.num_distractors + 1))))
+    modules = [_build_registered(name, layout) if name in _REGISTRY else build(name) for name in names]
+    table = ModuleTable((*modules, *(distractor(k) for k in range(1, layout.num_distractors + 1))))
+    module_check.check_guides([m for m in modules if m.name in _REGISTRY], table, layout.size)
+    return table
+
+
+def _build_registered(name: str, layout: Any) -> Module:
+    module = module_check.build(name, _REGISTRY[name].build, layout)
+    if not isinstance(module, Module):
+        kind = type(module).__name__
+        raise ArgumentError("modules", f"{name}: its function returns {kind}; return an envs.modules.Module")
+    if module.name != name:
+        raise ArgumentError("modules", f"{name}: the module's own name is {module.name!r}; give both the same name")
+    if not isinstance(module.guides, tuple) or not all(isinstance(guide, Guide) for guide in module.guides):
+        raise ArgumentError("modules", f"{name}: guides must be a tuple of envs.modules.Guide, such as (Guide(...),)")
+    module_check.check(module, layout.size)
+    return module
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +252,11 @@ class ModuleTable:
                 given = jnp.zeros_like(goal).at[self.slots[other]].set(guide.goal(obs, goal[slots]))
                 acting, asked = jnp.where(acts, other, acting), jnp.where(acts, given, asked)
         return acting, asked
+
+    def place(self, index: int, goal: Any, obs: Any) -> Any:
+        """[d], [O] -> [2] or [3]: where pictures mark a goal of the module of this index; else the goal itself."""
+        place = self.modules[index].place
+        return goal if place is None else place(goal, obs)
 
     def mirror(self, goal: jax.Array, module: jax.Array) -> jax.Array:
         """[G], [] -> [G]: the goal's mirror image; zero outside the module's slots."""

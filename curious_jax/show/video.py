@@ -63,11 +63,12 @@ def share(index: int) -> tuple[float, float, float]:
 
 
 def goals(modules: Any, recording: Recording, time: int, episode: int) -> list[tuple[Any, Any, bool]]:
-    """Returns (goal [d], colour, solved) of the modules asked for: one, or all of them for the flat goal."""
+    """Returns (where the goal is marked, colour, solved) of the modules asked for: one, or all for the flat goal."""
     module = int(recording.module[episode])
     chosen = range(modules.num_modules) if module == FLAT else [module]
     solved = bool(recording.solved[time, episode])
-    return [(recording.goal[time, episode, modules.slots[i]], share(i), solved) for i in chosen]
+    goal, obs = recording.goal[time, episode], recording.states.obs[time, episode]
+    return [(modules.place(i, goal[modules.slots[i]], obs), share(i), solved) for i in chosen]
 
 
 def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: Any) -> Iterator[np.ndarray]:

@@ -8,6 +8,7 @@ import pytest
 from helpers.rows import row
 from PIL import Image
 
+import envs
 from curious_jax import play
 from curious_jax.errors import ConfigError
 from curious_jax.run import policies
@@ -89,11 +90,12 @@ def recording(shade):
         module=np.array([0, 1]),
         goal=np.zeros((3, 2, 4)),
         solved=np.zeros((3, 2), bool),
+        states=SimpleNamespace(obs=np.zeros((3, 2, 6))),
         state=lambda time, episode: shade,
     )
 
 
-MODULES = SimpleNamespace(names=("reach", "push"), num_modules=2, slots=(slice(0, 2), slice(2, 4)))
+MODULES = envs.make("point", ("reach", "push")).modules
 
 
 def test_each_part_has_a_column_more_and_the_curve_grows_at_its_end():

@@ -1,17 +1,23 @@
 """Videos: tiles in a grid, labels that say what is so, files that are whole or not there."""
 
+import dataclasses
 import importlib.util
 import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.parts import line_module
 from PIL import Image
 
+import envs
 from curious_jax.errors import ConfigError
 from curious_jax.show import video
+from curious_jax.show.playback import Recording
+from envs import modules
 
 GREEN, PINK = (22, 150, 82), (204, 121, 167)
 
@@ -171,3 +177,17 @@ def test_a_place_without_permission_is_refused(tmp_path, monkeypatch):
 def test_a_good_name_is_taken(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     assert video.check(str(tmp_path / "a.gif")) == tmp_path / "a.gif"
+
+
+def test_a_goal_is_marked_where_its_module_says(monkeypatch):
+    monkeypatch.setattr(modules, "_REGISTRY", {})
+    beside = dataclasses.replace(line_module("beside", 0), place=lambda goal, obs: obs[2:4] + goal)
+    modules.register("beside", lambda layout: beside)
+    table = envs.make("point", ("reach", "beside")).modules
+    obs = np.zeros((2, 2, 6), np.float32)
+    obs[1, :, 2:4] = 0.3, 0.1
+    goal = np.tile(np.array([0.2, 0.4, 0.1], np.float32), (2, 2, 1))
+    found = Recording(SimpleNamespace(obs=obs), goal, np.zeros((2, 2), bool), np.array([0, 1]))
+    (reach,), (moved,) = (video.goals(table, found, 1, episode) for episode in (0, 1))
+    np.testing.assert_allclose(reach[0], [0.2, 0.4])
+    np.testing.assert_allclose(moved[0], [0.4, 0.2])

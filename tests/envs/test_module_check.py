@@ -1,0 +1,132 @@
+"""A slip in a registered module is one line that names the part, before anything runs."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.parts import line_module
+
+from envs import modules as envs_modules
+from envs import point
+from envs.errors import ArgumentError
+from envs.modules import Guide, Module
+
+SOUND = line_module("mine", 0)
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """A registry of one's own, gone after the test."""
+    monkeypatch.setattr(envs_modules, "_REGISTRY", {})
+
+
+def build(module, names=("reach", "mine")):
+    envs_modules.register("mine", lambda layout: module)
+    return point.create(names).modules
+
+
+def refusal(**parts):
+    with pytest.raises(ArgumentError) as error:
+        build(dataclasses.replace(SOUND, **parts))
+    return error.value.message
+
+
+def yes(obs, goal):
+    return obs[0] < 1.0
+
+
+def test_a_module_with_every_part_is_taken():
+    guide = Guide("reach", lambda obs, goal: obs[2:4], yes)
+    module = dataclasses.replace(
+        SOUND,
+        guides=(guide,),
+        mirror=lambda goal: -goal,
+        interest=lambda obs: obs[:3],
+        place=lambda goal, obs: obs[:2],
+    )
+    assert build(module).names == ("reach", "mine")
+
+
+@pytest.mark.parametrize(
+    ("part", "function"),
+    [
+        ("outcome", lambda obs: obs[:2]),
+        ("sample_goal", lambda key: jax.random.uniform(key)),
+        ("goal_at", lambda goal, obs: obs[:2]),
+        ("mirror", lambda goal: goal[0]),
+    ],
+)
+def test_a_goal_of_another_size_is_named_with_both_shapes(part, function):
+    message = refusal(**{part: function})
+    assert message.startswith(f"mine: {part} gives shape (") and message.endswith("must be (1,), as goal_size says")
+
+
+@pytest.mark.parametrize(
+    ("solved", "given"),
+    [
+        (lambda obs, goal: jnp.abs(obs[:2] - goal) < 0.1, "bool of shape (2,)"),
+        (lambda obs, goal: -jnp.abs(obs[0] - goal[0]), "float32 of shape ()"),
+    ],
+)
+def test_solved_is_one_bool(solved, given):
+    assert refusal(solved=solved) == f"mine: solved gives {given}; it must be one bool"
+
+
+def test_what_is_solved_where_nothing_is_known_is_refused():
+    message = refusal(solved=lambda obs, goal: ~(jnp.abs(obs[0] - goal[0]) > 0.1))
+    assert message.startswith("mine: solved is True where the observation is NaN")
+
+
+def test_interest_and_place_have_their_axes():
+    assert refusal(interest=lambda obs: obs[0]).startswith("mine: interest gives shape (); it must be [k]")
+    assert refusal(place=lambda goal, obs: goal).startswith("mine: place gives shape (1,); it must be (2,) or (3,)")
+
+
+def test_guides_are_a_tuple_and_give_goals_of_the_module_that_acts():
+    guide = Guide("reach", lambda obs, goal: obs[:3], yes)
+    assert "guides must be a tuple" in refusal(guides=guide)
+    message = refusal(guides=(guide,))
+    assert message == "mine: the goal for its guide reach gives shape (3,); it must be (2,), as a goal of reach has"
+    arrays = Guide("reach", lambda obs, goal: obs[:2], lambda obs, goal: obs[:2] < 1.0)
+    assert "a guide's acts gives bool of shape (2,)" in refusal(guides=(arrays,))
+
+
+def test_a_guide_that_is_not_in_the_run_may_have_any_goal():
+    guide = Guide("pnp", lambda obs, goal: obs[:3], yes)
+    assert build(dataclasses.replace(SOUND, guides=(guide,))).names == ("reach", "mine")
+
+
+def test_python_where_jax_is_needed_is_named_by_file_and_line():
+    def solved(obs, goal):
+        return bool(obs[0] < 1.0)
+
+    line = solved.__code__.co_firstlineno + 1
+    assert refusal(solved=solved).startswith(f"mine: solved fails, {__file__}, line {line}: TracerBoolConversionError")
+
+
+def test_a_builder_that_fails_is_named_by_file_and_line():
+    def mine(layout):
+        return layout.cube_positon(1)
+
+    envs_modules.register("mine", mine)
+    with pytest.raises(ArgumentError, match=rf"fails, .*, line {mine.__code__.co_firstlineno + 1}: AttributeError"):
+        point.create(("mine",))
+
+
+@pytest.mark.parametrize("returned", [None, SOUND.outcome, Module])
+def test_a_builder_returns_a_module(returned):
+    with pytest.raises(ArgumentError, match=r"mine: its function returns \w+; return an envs.modules.Module"):
+        build(returned)
+
+
+def test_a_module_has_the_name_that_it_is_registered_by():
+    assert refusal(name="other") == "mine: the module's own name is 'other'; give both the same name"
+
+
+def test_pictures_mark_a_goal_at_its_place():
+    table = build(dataclasses.replace(SOUND, place=lambda goal, obs: obs[2:4] + goal))
+    obs = np.array([0.0, 0.0, 0.3, 0.1, 0.3, 0.1], np.float32)
+    np.testing.assert_allclose(table.place(1, np.array([0.1]), obs), [0.4, 0.2], atol=1e-6)
+    np.testing.assert_array_equal(table.place(0, np.array([0.1, 0.2]), obs), [0.1, 0.2])

@@ -33,6 +33,7 @@ _HOMES = {
     "register": "envs.modules",
     "register_estimator": "curious_jax.learner.estimators:register",
     "register_goals": "curious_jax.learner.goals:register",
+    "register_sink": "curious_jax.show.sinks:register",
 }
 _PROGRAMS = ("fit", "evaluate")  # modules of this package that are functions, too
 

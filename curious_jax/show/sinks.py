@@ -5,6 +5,7 @@ is a flat dict, one per evaluation and seed.
 """
 
 import contextlib
+import functools
 import importlib.util
 import math
 import re
@@ -27,13 +28,36 @@ COUNTERS = ("seed", "episodes", "wall_s")  # not curves of their own in TensorBo
 
 
 class Sink(Protocol):
-    """Takes each evaluation's rows (one per seed). `makers` lists those that a run has besides its own files."""
+    """Takes each evaluation's rows, one per seed, with the keys of metrics.jsonl; `register` adds one of your own."""
 
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Takes one evaluation."""
 
     def close(self) -> None:
         """Writes what is still held back."""
+
+
+Maker = Callable[[Path, TrainConfig, int | None], Sink]  # the run's folder, its config, `after` -> a sink
+_OWN: dict[str, Maker] = {}
+
+
+def register(name: str, make: Maker) -> None:
+    """Adds a metrics sink of your own to every run that this process trains.
+
+    A sink that fails is named in one line, and the run continues without it. It gets plain data: numbers, and None
+    for those that are not finite.
+
+    Args:
+      name: as that line has it; letters, digits, - and _ only.
+      make: the run's folder, its config, and the episodes from which a resumed run continues (else None) -> `Sink`.
+    Raises:
+      ConfigError: on a name with other characters, or of a sink that runs have already.
+    """
+    if not name.replace("-", "_").isidentifier():
+        raise ConfigError(f"sink {name}: use letters, digits, - and _ only")
+    if name in (TENSORBOARD, WANDB):
+        raise ConfigError(f"sink {name}: runs have one of that name; choose another")
+    _OWN[name] = make
 
 
 class JsonLines:
@@ -85,7 +109,7 @@ class Optional:
         self._sink: Sink | None = sink
 
     def evaluation(self, rows: Sequence[Row]) -> None:
-        self._try(lambda sink: sink.evaluation(rows))
+        self._try(lambda sink: sink.evaluation(runfolder.plain(list(rows))))
 
     def close(self) -> None:
         self._try(lambda sink: sink.close())
@@ -240,7 +264,7 @@ def check_wandb(project: str | None) -> None:
 
 
 def makers(folder: Path, config: TrainConfig, after: int | None, project: str | None) -> dict[str, Callable[[], Sink]]:
-    """Names the optional sinks that this machine has, each with what makes it; a sink of your own is one more entry.
+    """Names the optional sinks that this machine has, registered ones among them, each with what makes it.
 
     Args:
       after: see `TensorBoard`.
@@ -253,7 +277,8 @@ def makers(folder: Path, config: TrainConfig, after: int | None, project: str | 
         found[page.REPORT] = lambda: Report(folder)
     if project is not None:
         found[WANDB] = lambda: WandB(folder, config, project)
-    return found
+    own = {name: functools.partial(make, folder, config, after) for name, make in _OWN.items()}
+    return {**found, **own}
 
 
 def optional(

@@ -8,11 +8,14 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.rows import row
 
+import curious_jax
 from curious_jax import config as configs
 from curious_jax import train
+from curious_jax.errors import ConfigError
 from curious_jax.show import page, sinks
 
 
@@ -152,6 +155,39 @@ def test_a_sink_that_cannot_begin_does_not_end_the_run(monkeypatch, tmp_path):
     notes = []
     assert sinks.optional(tmp_path, configs.make_config(), notes.append) == []
     assert notes == ["tensorboard: no room; the run continues without it"]
+
+
+class Kept:
+    """Keeps what it is made with and told."""
+
+    def __init__(self, folder, config, after):
+        self.made, self.rows = (folder, config, after), []
+
+    def evaluation(self, rows):
+        self.rows += rows
+
+    def close(self):
+        self.rows.append("closed")
+
+
+def test_a_registered_sink_gets_plain_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(sinks, "_OWN", {})
+    monkeypatch.setattr(page, "available", lambda: False)
+    kept, config, notes = [], configs.make_config(), []
+    curious_jax.register_sink("mine", lambda *given: kept.append(Kept(*given)) or kept[0])
+    found = sinks.optional(tmp_path, config, notes.append, 30)
+    for sink in found:
+        sink.evaluation([row(40) | {"train/q_mean": np.float32(0.5), "train/loss": np.float32("nan")}])
+        sink.close()
+    assert notes == [] and kept[0].made == (tmp_path, config, 30)
+    told, closed = kept[0].rows
+    assert json.loads(json.dumps(told))["train/q_mean"] == 0.5 and told["train/loss"] is None and closed == "closed"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "tensorboard", "wandb"])
+def test_names_that_sinks_cannot_have(name):
+    with pytest.raises(ConfigError, match=f"sink {name}: "):
+        sinks.register(name, Kept)
 
 
 def test_nothing_optional_is_needed(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import os
 import pkgutil
 import re
@@ -15,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers.documentation import ROOT, described, load_hooks, page
+from helpers.parts import fetch_obs
 
 import curious_jax
+import envs
 from curious_jax import config as configs
 from curious_jax.cli import parser as options
 from curious_jax.config import option_name
@@ -24,6 +27,7 @@ from curious_jax.config.fields import ESTIMATORS, GOALS
 from curious_jax.learner import curriculum, replay
 from envs import modules as env_modules
 from envs.fetch import constants
+from envs.fetch import modules as fetch_modules
 from envs.fetch.observation import ObservationLayout
 
 
@@ -143,6 +147,55 @@ def test_the_pages_module_does_what_the_page_says(lift_script):
     assert goals.min() - 0.425 >= 0.05 - 1e-6  # none is solved by a cube on the table
 
 
+@pytest.fixture
+def beside_script(tmp_path, monkeypatch):
+    """The page's second file, ready to be imported; what it registers is forgotten afterwards."""
+    monkeypatch.setattr(env_modules, "_REGISTRY", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "beside.py").write_text(code_blocks(page("own-module.md"))[1])
+    yield
+    sys.modules.pop("beside", None)
+
+
+def test_the_pages_relative_goal_does_what_the_page_says(beside_script):
+    importlib.import_module("beside")
+    layout = ObservationLayout(num_cubes=2, num_distractors=0)
+    table = fetch_modules.table(("reach", "left-of"), layout)
+    obs = fetch_obs(layout, gripper=(1.3, 0.7, 0.5), cube1=(1.31, 0.85, 0.425), cube2=(1.3, 0.75, 0.425))
+    goal = jnp.array([0.0, 0.0, 0.0, 0.0, 0.12])
+    np.testing.assert_allclose(table.outcomes(obs)[3:], [0.01, 0.1], atol=1e-6)
+    assert float(table.reward(obs, goal, jnp.int32(1))) == 0.0  # 2.2 cm away
+    assert float(table.reward(obs, -goal, jnp.int32(1))) == -1.0
+    np.testing.assert_allclose(table.place(1, goal[3:], obs), [1.3, 0.87], atol=1e-6)
+    moved = fetch_obs(layout, gripper=(1.3, 0.7, 0.5), cube1=(1.31, 0.85, 0.425), cube2=(1.3, 0.65, 0.425))
+    assert table.relevant(obs, moved).tolist() == [False, False]
+    far = obs.at[layout.cube_relative_position(1)].set(0.1)
+    acting, asked = table.guide(far, goal, jnp.int32(1))
+    assert int(acting) == 0
+    np.testing.assert_allclose(asked, [1.31, 0.85, 0.425, 0.0, 0.0], atol=1e-6)
+
+
+def test_the_point_world_takes_the_relative_goal_and_refuses_a_height(beside_script, lift_script):
+    importlib.import_module("beside")
+    runpy.run_path(str(lift_script))
+    assert envs.make("point", ("reach", "left-of")).modules.names == ("reach", "left-of")
+    with pytest.raises(ValueError, match=r"lift: outcome gives shape \(0,\); it must be \(1,\), as goal_size says"):
+        envs.make("point", ("reach", "lift"))
+
+
+@pytest.mark.slow
+def test_the_pages_module_is_counted_and_trained_from_python(beside_script, monkeypatch, tmp_path, capsys):
+    tiny = dict(world="point", num_envs=8, hidden_size=8, updates_per_cycle=2, batch_size=8, episodes=32, capacity=160)
+    original = configs.make_config
+    monkeypatch.setattr(curious_jax, "make_config", lambda platform, **given: original(platform, **{**given, **tiny}))
+    monkeypatch.chdir(tmp_path)
+    count, fit = code_blocks(page("own-module.md"))[2:4]
+    exec(count, {})
+    exec(fit, {})
+    first, last = capsys.readouterr().out.strip().splitlines()
+    assert float(first.split(":")[1]) < 0.1 and "left-of" in last
+
+
 @pytest.mark.slow
 def test_the_pages_module_trains(lift_script, small):
     command = [sys.executable, "-m", "curious_jax.train", "--import", "lift", "--modules", "reach,push,lift"]
@@ -151,7 +204,7 @@ def test_the_pages_module_trains(lift_script, small):
     done = subprocess.run(command, cwd=lift_script.parent, capture_output=True, text=True, env=path)
     assert done.returncode == 0, done.stderr
     assert "lift" in (lift_script.parent / "run" / "summary.json").read_text()
-    again = code_blocks(page("own-module.md"))[1].replace("runs/NAME", "run").replace("200", "2")
+    again = code_blocks(page("own-module.md"))[-1].replace("runs/NAME", "run").replace("200", "2")
     done = subprocess.run(
         [sys.executable, "-c", again], cwd=lift_script.parent, capture_output=True, text=True, env=path
     )
@@ -232,6 +285,23 @@ def test_every_name_on_the_python_page_exists():
     assert len(names) > 30
     for name in names:
         assert pkgutil.resolve_name(name) is not None
+
+
+@pytest.mark.slow
+def test_the_pages_sink_writes_its_table_and_a_resumed_run_goes_on(small, tmp_path, monkeypatch, capsys):
+    from curious_jax import train
+    from curious_jax.show import sinks
+
+    monkeypatch.setattr(sinks, "_OWN", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "success_table.py").write_text(code_blocks(page("api.md"))[-1])
+    run = tmp_path / "run"
+    assert train.main([*small, "--import", "success_table", "--out", str(run)]) == 0
+    assert train.main(["--resume", str(run), "--episodes", "24"]) == 0
+    rows = [line.split(",") for line in (run / "success.csv").read_text().splitlines()]
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert rows == [["0", str(row["episodes"]), str(row["eval/success"])] for row in metrics]
+    sys.modules.pop("success_table")
 
 
 @pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md"])

@@ -134,6 +134,9 @@ def arguments(command, run, folder):
     return program, [real(word) for word in words]
 
 
+OWN_FILES = {"lift", "beside", "surprise", "success_table"}  # the pages' own, whose code test_docs.py runs
+
+
 class Started(Exception):
     """The program has read its command line and begins to work."""
 
@@ -147,9 +150,9 @@ def understood(program, argv, monkeypatch):
     argv = [word for word in argv if word != "--help"]
     if argv == [] and program in PROGRAMS and "RUN" in (module.__doc__ or ""):
         return  # only --help was asked for
-    for own in {"lift", "surprise"}.intersection(argv):  # the pages' own modules, whose code test_docs.py runs
+    for own in OWN_FILES.intersection(argv):
         monkeypatch.setitem(sys.modules, own, types.ModuleType(own))
-        argv = [word.removesuffix(",lift") for word in argv]
+        argv = [word.removesuffix(",lift").removesuffix(",left-of") for word in argv]
     if hasattr(module, "EXPERIMENT"):
         from experiments.engine import command
 

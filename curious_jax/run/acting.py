@@ -114,12 +114,13 @@ def load_policy(
     """A policy from disk, with its world.
 
     Args:
-      path: the folder of a run or of an exported policy, or the name of one that comes along (four-modules).
+      path: the folder of a run or of an exported policy, the name of one that comes along (four-modules), or that of
+        one on the Hugging Face hub (hub:OWNER/NAME, or hub:OWNER/NAME@REVISION; extra "hub").
       which: last or best.
       seed_index: which seed of a run with several.
       physics: a backend other than the run's.
     Raises:
-      ConfigError: when there is no such policy, or it cannot be read.
+      ConfigError: when there is no such policy, it cannot be read, or the hub's client is not installed.
     """
     loaded = policies.load(path, which, seed_index, physics)
     return TrainedPolicy(loaded.config, loaded.env, loaded.policy, loaded.episodes)

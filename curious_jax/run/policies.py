@@ -27,7 +27,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import PolicyParams, policy_params
-from curious_jax.run import files, formats, manifest, milestones, zoo
+from curious_jax.run import files, formats, hub, manifest, milestones, zoo
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -96,12 +96,13 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
     """Finds a policy and checks that it is what was written.
 
     Args:
-      run: a run folder, a policy's own folder, or the NAME of a policy that comes with the package (zoo.py).
+      run: a run folder, a policy's own folder, the NAME of a policy that comes with the package (zoo.py), or
+        hub:OWNER/NAME (hub.py).
       name: last or best, or the training episodes of a policy that was kept on the way (milestones.py).
     Raises:
       ConfigError: when the folder is missing, is no run's, holds no policy yet, or one that cannot be read.
     """
-    run = zoo.find(Path(run))
+    asked, run = str(run), zoo.find(Path(run))
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(
             f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG}), or the name of a policy "
@@ -119,6 +120,8 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
         if type(info["episodes"]) is not int:
             raise TypeError
         config = dataclasses.replace(configs.from_dict(info["config"]), devices=1)  # one acts, wherever it was trained
+        if hub.is_name(asked):
+            hub.check_imports(asked, config.imports)
         return SavedPolicy(folder, config, info)
     except ConfigError:
         raise
@@ -137,8 +140,8 @@ def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0
     `setup(loaded.config, loaded.env)` makes, and `loaded.config.modules` what it can be asked for.
 
     Args:
-      policy: a run's folder, a policy's own folder, the NAME of one that comes with the package, or what
-        `find` found.
+      policy: a run's folder, a policy's own folder, the NAME of one that comes with the package, hub:OWNER/NAME, or
+        what `find` found.
       name: which of a run's policies: last, best, or the training episodes of one that was kept on the way.
       seed_index: which seed of a run with several.
       physics: another backend than the run's; None for the same.

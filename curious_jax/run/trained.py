@@ -19,7 +19,8 @@ def add_options(parser: options.Parser, *, physics: bool = True) -> None:
         "run",
         type=options.path,
         metavar="RUN",
-        help="the folder of a run, or a policy that comes along, by its name, such as four-modules",
+        help="the folder of a run, or a policy that comes along, by its name, such as four-modules; or hub:OWNER/NAME, "
+        'a policy on the Hugging Face hub (extra "hub")',
     )
     parser.add_argument(
         "--checkpoint",

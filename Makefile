@@ -104,4 +104,4 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .venv-matrix build dist site web/data web/dist web/node_modules *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-matrix build dist site web/data web/dist web/node_modules curious_jax/show/browser_page *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

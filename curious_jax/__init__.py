@@ -30,6 +30,7 @@ _HOMES = {
     "evaluate": "curious_jax.evaluate",
     "load_policy": "curious_jax.run.acting",
     "save_policy": "curious_jax.run.acting",
+    "show_policy": "curious_jax.play",
     "register": "envs.modules",
     "register_estimator": "curious_jax.learner.estimators:register",
     "register_goals": "curious_jax.learner.goals:register",

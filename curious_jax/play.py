@@ -23,6 +23,8 @@ from curious_jax.run import files, trained
 from curious_jax.show.stats import printable
 
 if TYPE_CHECKING:
+    from curious_jax.run.acting import TrainedPolicy
+    from curious_jax.show import browser
     from curious_jax.types import Env
 
 SIDES, MAX_TILES, MAX_ROUNDS = (64, 1920), 64, 1000  # pixels, episodes side by side, one after the other
@@ -97,6 +99,38 @@ def main(argv: Sequence[str] | None) -> int:
         pages = video.frames(renderer, table, recording, tiles, protocol.Goal)
         _write(path, renderer, pages, video.count(recording, tiles))
     return program.DONE
+
+
+def show_policy(policy: "TrainedPolicy | str | Path", height: int = 640) -> "browser.Frame":
+    """Shows a policy in a notebook's cell: the arm moves in the browser, and mouse or finger push it and set its goals.
+
+    MuJoCo and the policy run in the page (docs/browser.md); no server is asked, so that it works on Colab, too.
+
+    Args:
+      policy: what `load_policy` gave, or what it takes: the folder of a run or of a policy, or a policy's name.
+      height: of the frame, in pixels.
+    Returns:
+      An object that a notebook shows as a frame. Its `html` is the page alone, to be written into a file.
+    Raises:
+      ConfigError: when the page is not built, or cannot play the policy: it plays the arm's policies of curious and
+        muvfa, without distractors or layer normalisation.
+    """
+    environment.check_envs_package()
+    from curious_jax.run import policies
+    from curious_jax.show import browser, curves
+    from envs.pictures import page_world
+
+    browser.check()
+    if isinstance(policy, (str, Path)):
+        name, loaded = str(policy), policies.load(policy)
+    else:
+        name = "the policy"
+        loaded = policies.Loaded(policy.config, policy.env, policy.params, None, policy.episodes)
+    try:
+        world = page_world.describe(loaded.env, loaded.config.start, curves.colour)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {getattr(error, 'message', error)}") from None
+    return browser.Frame(browser.page(browser.data(world, [browser.describe_policy(loaded, name)])), height)
 
 
 def _check_progress(given: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ NAMES = ("quickstart", "environment", "curriculum", "experiments")
 SIZES = ("small", "reach", "full")  # small: seconds, for tests; reach: the quickstart stops after reach
 SIZE_VARIABLE = "CURIOUS_NOTEBOOK_SIZE"
 CELL_TIMEOUT = 3600  # seconds
+PAGE_TAG = "page"  # of the cell that shows the browser's page
 SITE = "mkdocs.yml"  # where the repository's address is set; empty until there is one
 # The files with copies of the address, which a notebook that Colab opens by itself cannot do without.
 ADDRESSED = (*(f"notebooks/{name}.ipynb" for name in NAMES), "notebooks/README.md")
@@ -51,8 +52,16 @@ def execute(notebook: Any, folder: Path, size: str) -> Any:
     client.execute(env=os.environ | {SIZE_VARIABLE: size, "TF_CPP_MIN_LOG_LEVEL": "3"})
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times of day
+        if PAGE_TAG in cell.metadata.get("tags", ()):
+            leave_page_out(cell)
     notebook.metadata["language_info"] = {"name": "python"}
     return notebook
+
+
+def leave_page_out(cell: Any) -> None:
+    """Takes the browser's page, of 5 MB, out of a cell's outputs; their text stays."""
+    for output in cell.outputs:
+        output.get("data", {}).pop("text/html", None)
 
 
 def address() -> str:

@@ -107,6 +107,14 @@ def test_notebooks_run_from_a_clean_environment(clean_environment, name):
     assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
 
 
+def test_the_browsers_page_stays_out_of_what_is_committed():
+    output = nbformat.v4.new_output("execute_result", {"text/html": "x" * 5_000_000, "text/plain": "<the arm>"})
+    cell = nbformat.v4.new_code_cell("", outputs=[output, nbformat.v4.new_output("stream", text="said")])
+    prepare.leave_page_out(cell)
+    assert cell.outputs[0].data == {"text/plain": "<the arm>"} and cell.outputs[1].text == "said"
+    assert tagged(prepare.read("quickstart"), prepare.PAGE_TAG)
+
+
 # What is committed.
 
 

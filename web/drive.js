@@ -2,6 +2,8 @@
 //
 //   {"chromium": path, "width": px, "height": px, "steps": [...]} -> {"errors": [...], "values": [...]}
 //
+// With "frame": true the page is in a frame, as in a notebook's cell, and what is evaluated is evaluated there.
+//
 // A step is {"evaluate": a function's text, "argument": data}, {"screenshot": path}, {"wait": ms}, or {"from": the text
 // of a function that gives a place [x, y], "by": [dx, dy], "evaluate": ...}, a drag; what it evaluates, it does before it
 // lets go. Errors are those on the page's console, and requests to other places than the page's own.
@@ -17,6 +19,7 @@ const browser = await chromium.launch({
 });
 const page = await browser.newPage({ viewport: { width: asked.width, height: asked.height } });
 const [errors, values] = [[], []];
+let place = page;
 page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
 page.on("pageerror", (error) => errors.push(String(error)));
 page.on("request", (request) => {
@@ -26,12 +29,12 @@ page.on("request", (request) => {
 
 async function take(step) {
   if (step.from) {
-    const [x, y] = await page.evaluate(`(${step.from})()`);
+    const [x, y] = await place.evaluate(`(${step.from})()`);
     await page.mouse.move(x, y);
     await page.mouse.down();
     await page.mouse.move(x + step.by[0], y + step.by[1], { steps: 8 });
   }
-  if (step.evaluate) values.push(await page.evaluate(`(${step.evaluate})(${JSON.stringify(step.argument ?? null)})`));
+  if (step.evaluate) values.push(await place.evaluate(`(${step.evaluate})(${JSON.stringify(step.argument ?? null)})`));
   if (step.from) await page.mouse.up();
   if (step.screenshot) await page.screenshot({ path: step.screenshot });
   if (step.wait) await page.waitForTimeout(step.wait);
@@ -39,7 +42,8 @@ async function take(step) {
 
 try {
   await page.goto(url);
-  await page.waitForFunction("window.curious?.page.firstPicture", null, { timeout: 120_000 });
+  if (asked.frame) place = page.frames().at(-1);
+  await place.waitForFunction("window.curious?.page.firstPicture", null, { timeout: 120_000 });
   for (const step of asked.steps) await take(step);
 } catch (error) {
   errors.push(String(error));

@@ -4,6 +4,7 @@
     python -m experiments.checks.release --pythons 3.12 --kinds wheel --out dist
 
 Both are built from the files that git knows, so that nothing lying about gets in; the wheel is built from the sdist.
+The browser's page joins them when `make web` has built it.
 Each is then installed, with the versions of constraints.txt, in an empty environment of every Python that this machine
 has of `--pythons`; there, in a folder of its own, it loads the arm's model and trains its four modules for two cycles
 on C MuJoCo. A Python that is not there is skipped and named.
@@ -28,6 +29,7 @@ from experiments.checks import pythons
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("curious_jax", "envs", "experiments")
+PAGE = "curious_jax/show/browser_page"  # made by `make web`
 KINDS = ("wheel", "sdist")
 # A training of two cycles, of all modules of the arm.
 TRAIN = (
@@ -64,13 +66,18 @@ def tracked_files(*folders: str) -> list[str]:
     return found
 
 
+def page_files() -> list[str]:
+    """Returns the paths of the browser's page, none while it is not built."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / PAGE).rglob("*") if path.is_file())
+
+
 def build(out: Path) -> dict[str, Path]:
     """Builds sdist and wheel into a folder, which loses former ones of this project; returns their paths by kind."""
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("curious_jax-*.whl"), *out.glob("curious_jax-*.tar.gz")):
         old.unlink()
     with tempfile.TemporaryDirectory() as copy:
-        for name in tracked_files():
+        for name in (*tracked_files(), *page_files()):
             target = Path(copy, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, target)
@@ -89,7 +96,7 @@ def contents(path: Path) -> set[str]:
 
 def missing(path: Path) -> list[str]:
     """Returns the files of the packages, code and data but no pages, that a wheel or an sdist lacks."""
-    wanted = {name for name in tracked_files(*PACKAGES) if not name.endswith(".md")}
+    wanted = {name for name in (*tracked_files(*PACKAGES), *page_files()) if not name.endswith(".md")}
     return sorted(wanted - contents(path))
 
 
@@ -154,6 +161,7 @@ def main(argv: Sequence[str] | None) -> int:
             raise ConfigError(f"{path.name} lacks {', '.join(lost)}")
     check_metadata(list(built.values()))
     print("built, whole, metadata right: " + ", ".join(path.name for path in built.values()), flush=True)
+    print(f"the browser's page: {'in both' if page_files() else 'in neither, make web builds it'}", flush=True)
     tried, failed = [], []
     there, skipped = pythons.sort_out(given.pythons, functools.partial(print, flush=True))
     for version, python in there.items():

@@ -66,9 +66,9 @@ def served(dist):
     server.shutdown()
 
 
-def drive(url, *steps, size=DESKTOP):
+def drive(url, *steps, size=DESKTOP, frame=False):
     """Opens the page and takes the steps of web/drive.js; returns the values, after seeing that nothing went wrong."""
-    asked = {"chromium": CHROMIUM, "width": size[0], "height": size[1], "steps": steps}
+    asked = {"chromium": CHROMIUM, "width": size[0], "height": size[1], "steps": steps, "frame": frame}
     command = ["node", "drive.js", url]
     done = subprocess.run(command, cwd=WEB, input=json.dumps(asked), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -259,3 +259,22 @@ def test_several_policies_are_stages_of_a_slider(served):
     )
     assert hidden and not shown
     assert (before, after) == ("110,080 episodes of training", "1,000 episodes of training")
+
+
+def test_it_moves_in_a_cell_of_a_notebook(dist, policy, tmp_path):
+    """The page without its policies lies in the package; the cell's output has it whole, with the user's own."""
+    cell, picture = tmp_path / "cell.html", tmp_path / "cell.png"
+    cell.write_text(f"<!doctype html><body>{curious_jax.show_policy(policy)._repr_html_()}", encoding="utf-8")
+    title, episodes, before, after = drive(
+        cell.as_uri(),
+        element("title", "textContent"),
+        call("() => curious.page.policy.episodes"),
+        call("() => curious.page.world.data.time"),
+        {"wait": 1500},
+        call("() => curious.page.world.data.time"),
+        {"screenshot": str(picture)},
+        frame=True,
+    )
+    assert title == "CURIOUS: one policy, 4 modules" and episodes == policy.episodes
+    assert after != before  # it moves, or a new start came
+    assert picture.stat().st_size > 20_000

@@ -2,8 +2,6 @@
 
 import loadMujoco from "@mujoco/mujoco";
 import wasm from "@mujoco/mujoco/mujoco.wasm";
-import policiesPacked from "../data/policies.json";
-import worldPacked from "../data/world.json";
 import * as chart from "./chart.js";
 import * as episodes from "./episodes.js";
 import { listen } from "./hand.js";
@@ -112,6 +110,7 @@ class Page {
 
 function connect(page) {
   const { modules } = page.world.about;
+  element("title").textContent = `CURIOUS: one policy, ${modules.length} module${modules.length > 1 ? "s" : ""}`;
   modules.forEach(({ name }, number) => {
     const button = document.createElement("button");
     button.textContent = name;
@@ -176,8 +175,8 @@ async function start() {
   const wasmBinary = await unpackBytes(wasm);
   const [mujoco, about, policies] = await Promise.all([
     loadMujoco({ wasmBinary, locateFile: (name) => name }),
-    unpackJson(worldPacked),
-    unpackJson(policiesPacked),
+    unpackJson(window.curiousData.world),
+    unpackJson(window.curiousData.policies),
   ]);
   const page = new Page(new World(mujoco, about), policies);
   connect(page);

@@ -5,7 +5,7 @@ const clip = (x, low, high) => Math.min(Math.max(x, low), high);
 export class World {
   /**
    * @param mujoco the WebAssembly module.
-   * @param about data/world.json.
+   * @param about the world of data.js.
    */
   constructor(mujoco, about) {
     this.mujoco = mujoco;

@@ -25,6 +25,7 @@ def built(tmp_path, monkeypatch):
             archive.addfile(member, io.BytesIO(b"x"))
     monkeypatch.setattr(release, "build", lambda out: {"wheel": wheel, "sdist": sdist})
     monkeypatch.setattr(release, "tracked_files", lambda *folders: [*names, "experiments/README.md"])
+    monkeypatch.setattr(release, "page_files", lambda: [])
     monkeypatch.setattr(release, "check_metadata", lambda paths: None)
     monkeypatch.setattr(pythons, "find", lambda version: None if version == "3.13" else f"python{version}")
     return names
@@ -34,6 +35,24 @@ def test_a_lost_file_is_named(built, monkeypatch, capsys):
     monkeypatch.setattr(release, "tracked_files", lambda *folders: [*built, "envs/fetch/mesh.stl"])
     assert release.main([]) == 2
     assert "lacks envs/fetch/mesh.stl" in capsys.readouterr().err
+
+
+def test_the_browsers_page_must_be_there_where_it_is_built_and_is_told(built, monkeypatch, capsys):
+    monkeypatch.setattr(release, "try_installed", lambda python, path, folder: "trained 16 episodes")
+    assert release.main(["--kinds", "wheel"]) == 0
+    assert "the browser's page: in neither, make web builds it" in capsys.readouterr().out
+    monkeypatch.setattr(release, "page_files", lambda: [f"{release.PAGE}/page.js"])
+    assert release.main([]) == 2
+    assert "lacks curious_jax/show/browser_page/page.js" in capsys.readouterr().err
+
+
+def test_the_pages_files_are_found_where_make_web_leaves_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    assert release.page_files() == []
+    (tmp_path / release.PAGE / "licences").mkdir(parents=True)
+    for name in ("page.js", "licences/three-LICENSE"):
+        (tmp_path / release.PAGE / name).write_text("x")
+    assert release.page_files() == [f"{release.PAGE}/licences/three-LICENSE", f"{release.PAGE}/page.js"]
 
 
 def test_a_python_that_is_not_there_is_skipped_and_named(built, monkeypatch, capsys):

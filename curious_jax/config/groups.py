@@ -37,6 +37,14 @@ class DDPGConfig(Settings):
     target_period: str = option(
         "update", "average the targets after every update or once per cycle", choices=("update", "cycle")
     )
+    policy_average: float = option(
+        1.0,
+        "how far the policy that is evaluated, kept and played moves towards the actor in each cycle; 1: it is the "
+        "actor. Episodes of training are always played by the actor",
+        "",
+        1e-4,
+        1,
+    )
     packed: bool = option(
         False,
         "update with all weights in one matrix, in fewer kernels, for GPUs: the same up to float32's precision; TD3 "

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from flax import struct
 
 from curious_jax.config import TrainConfig
@@ -27,6 +28,7 @@ class TrainState:
     cycle: jax.Array  # [] int32, cycles done
     estimator: Any = ()  # what it keeps beside the windows
     goals: Any = ()  # what the goal sampler keeps
+    average: Any = ()  # the actor's running average over cycles, where one is asked for
 
 
 @struct.dataclass
@@ -97,8 +99,9 @@ def init_one(run: Setup, seed: jax.Array) -> TrainState:
     key_learner, key_run = jax.random.split(key)
     key_estimator, key_goals = jax.random.split(jax.random.fold_in(key, STREAM))
     modules = env.modules
+    first = learner.init(key_learner)
     return TrainState(
-        learner=learner.init(key_learner),
+        learner=first,
         normalizer=normalizer.init(env.obs_size, modules.goal_size),
         replay=replay.init(
             config.schedule.capacity,
@@ -113,11 +116,28 @@ def init_one(run: Setup, seed: jax.Array) -> TrainState:
         cycle=jnp.zeros((), jnp.int32),
         estimator=run.estimator.init(key_estimator),
         goals=run.goals.init(key_goals) if run.goals else (),
+        average=jax.tree.map(jnp.copy, first.actor) if averages(config) else (),
     )
 
 
+def averages(config: TrainConfig) -> bool:
+    """Says whether the policy that is evaluated and kept is a running average of the actor."""
+    return config.ddpg.policy_average < 1.0
+
+
+def move_average(config: TrainConfig, average: Any, actor: Any) -> Any:
+    """Moves the running average towards the actor of this cycle, where one is asked for."""
+    return optax.incremental_update(actor, average, config.ddpg.policy_average) if averages(config) else average
+
+
 def policy_params(state: TrainState) -> PolicyParams:
-    """Takes the acting part out of a training state."""
+    """Takes out of a training state what is evaluated, kept and played: the actor, or its running average."""
+    actor = state.learner.actor if isinstance(state.average, tuple) else state.average
+    return PolicyParams(actor=actor, normalizer=state.normalizer)
+
+
+def acting_params(state: TrainState) -> PolicyParams:
+    """Takes out of a training state what plays the episodes of training: the actor as it is now."""
     return PolicyParams(actor=state.learner.actor, normalizer=state.normalizer)
 
 

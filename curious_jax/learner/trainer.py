@@ -26,11 +26,12 @@ from curious_jax.learner.state import (
     CycleMetrics,
     Setup,
     TrainState,
+    acting_params,
     for_seeds,
     init_one,
     make_policy,
+    move_average,
     no_metrics,
-    policy_params,
     seed_axis,
     seeds,
     setup,
@@ -52,7 +53,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     )
     module = algorithm.practise(module, turn)
     offset = perturbation.offset(config.perturbation, env, state.cycle * schedule.num_envs)
-    policy = make_policy(run, policy_params(state))
+    policy = make_policy(run, acting_params(state))
     propose = feedback.make_proposals(run, state, key_choose, ~self_evaluation)
     episode, overflow = rollout.collect(
         policy, env, config.exploration, key_collect, module, ~self_evaluation, offset, propose
@@ -86,6 +87,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
         cycle=state.cycle + 1,
         estimator=estimate,
         goals=feedback.learn_goals(run, state.goals, results, updated, draw, statistics),
+        average=move_average(config, state.average, updated.actor),
     )
     metrics = CycleMetrics(
         **jax.tree.map(jnp.mean, losses),

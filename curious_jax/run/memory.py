@@ -57,7 +57,7 @@ def need(config: TrainConfig, env: Env) -> Need:
     copies, shares = (number, 1) if on_cpu else (1, number)  # of what all hold, of what they split
     schedule, network = config.schedule, config.network
     state = jax.eval_shape(lambda: init_one(setup(config, env), jnp.uint32(0)))
-    store, learner = _bytes(state.replay), _bytes(state.learner)
+    store, learner = _bytes(state.replay), _bytes((state.learner, state.average))
     episode = -(-store // schedule.capacity)
     inputs = env.obs_size + env.modules.goal_size + env.modules.num_modules + env.action_size
     activations = 8 * (network.hidden_layers + 1) * network.hidden_size

@@ -8,7 +8,7 @@ from helpers.parts import FaultyEnv, assert_same, assert_uniform, make_run, run_
 
 from curious_jax.config import HindsightConfig
 from curious_jax.learner import hindsight, replay, trainer
-from curious_jax.learner.state import init_one, make_policy, no_metrics, policy_params
+from curious_jax.learner.state import acting_params, init_one, make_policy, no_metrics, policy_params
 
 CYCLES = 20
 
@@ -67,6 +67,30 @@ def test_another_seed_another_run(init, epoch, trained):
     other, metrics = epoch(init(1), CYCLES)
     assert not np.array_equal(other.replay.obs[0], trained[0].replay.obs[0])
     assert float(metrics.critic_loss) != float(trained[1].critic_loss)
+
+
+def test_the_policy_that_is_kept_is_a_running_average_of_the_actor(init, epoch, trained):
+    """It moves by a quarter of its distance from the actor in each cycle, and what is learned does not depend on it."""
+    rate = 0.25
+    run = make_run(tiny_config(policy_average=rate))
+    averaging, state = compiled(run), jax.jit(lambda seed: init_one(run, seed))(0)
+    assert_same(policy_params(state), acting_params(state))
+    expected = acting_params(state).actor
+    for _ in range(3):
+        state, _ = averaging(state, 1)
+        actor = acting_params(state).actor
+        expected = jax.tree.map(lambda old, new: old + rate * (new - old), expected, actor)
+    assert_close(policy_params(state).actor, expected)
+    assert not np.allclose(*(jax.tree.leaves(tree)[-1] for tree in (expected, actor)), atol=1e-6)
+    plain, _ = epoch(init(0), 3)
+    assert jax.tree.leaves(plain.average) == []
+    assert_same(policy_params(plain), acting_params(plain))
+    assert_close(state.replay.obs, plain.replay.obs)
+    assert_close(actor, plain.learner.actor)
+
+
+def assert_close(found, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected)
 
 
 def test_an_epoch_is_its_cycles(init, epoch):

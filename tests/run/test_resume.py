@@ -66,8 +66,9 @@ def assert_halves_are_the_whole(options, tmp_path):
 
 
 @pytest.mark.slow
-def test_guidance_and_mirror_images_resume_bit_for_bit(small, tmp_path, capsys):
+def test_guidance_mirror_images_and_the_average_policy_resume_bit_for_bit(small, tmp_path, capsys):
     options = [*small, "--modules", "reach,drag", "--guide", "0.7", "--mirror", "on", "--distractors", "1"]
+    options += ["--policy-average", "0.3"]
     assert_halves_are_the_whole(options, tmp_path)
 
 

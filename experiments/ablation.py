@@ -30,7 +30,7 @@ WHOLE = "nothing"  # what is changed where the recipe is whole
 # was tried beside it.
 VARIANTS = (
     *("guide=0", "random_gripper=0", "updates_per_cycle=48", "batch_size=256", "hidden_size=256"),
-    *("discount=0.98", "target_rate=0.02", "window_span=none", "eigen=off", "sleep=off"),
+    *("discount=0.98", "target_rate=0.02", "policy_average=1", "window_span=none", "eigen=off", "sleep=off"),
     *("mirror=on", "critic_layer_norm=on", "random_action=0.1", "replay=uniform"),
 )
 PANEL = 5  # lines per panel

@@ -153,6 +153,7 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
         "hidden_size": 128,
         "discount": 0.95,
         "target_rate": 0.05,
+        "policy_average": 0.2,
         "eigen": True,
         "window": 40,
         "window_span": 400,

@@ -1,6 +1,7 @@
 """Videos of a run under way: made at every Nth evaluation, into its folder; the run is worth more than any of them."""
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -37,6 +38,12 @@ class Painter:
         Painter.closed += 1
 
 
+class Seen(NamedTuple):
+    """All that a video takes from an environment's state besides what its renderer draws."""
+
+    obs: np.ndarray
+
+
 @pytest.fixture(scope="module")
 def begun():
     env = environment.make_env(CONFIG)
@@ -48,7 +55,8 @@ def videos(begun, tmp_path, monkeypatch):
     """(videos, report, lines to the user, what was logged); an episode has three states, all alike."""
     env, start = begun
     notes, logged = [], []
-    found = playback.Recording({"x": np.zeros((3, 2))}, np.zeros((3, 2, 8)), np.zeros((3, 2), bool), np.arange(2))
+    states = Seen(np.zeros((3, 2, env.obs_size)))
+    found = playback.Recording(states, np.zeros((3, 2, 8)), np.zeros((3, 2), bool), np.arange(2))
     monkeypatch.setattr(playback, "recorder", lambda loaded, module: lambda one, key: found)
     Painter.made = Painter.closed = 0
 

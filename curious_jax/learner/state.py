@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import struct
 
 from curious_jax.config import TrainConfig
@@ -127,7 +126,7 @@ def averages(config: TrainConfig) -> bool:
 
 def move_average(config: TrainConfig, average: Any, actor: Any) -> Any:
     """Moves the running average towards the actor of this cycle, where one is asked for."""
-    return optax.incremental_update(actor, average, config.ddpg.policy_average) if averages(config) else average
+    return ddpg.average(average, actor, config.ddpg.policy_average) if averages(config) else average
 
 
 def policy_params(state: TrainState) -> PolicyParams:

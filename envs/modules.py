@@ -6,6 +6,7 @@ leaves zeros elsewhere (CURIOUS, "A Modular Multi-Goal Architecture"). A module 
 goal, which asks for every module at once.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,6 +83,7 @@ class Registration:
 
 
 _REGISTRY: dict[str, Registration] = {}
+_BUILT_IN = re.compile(r"(reach|push|pnp|stack|drag|distractor)\d*(on\d+)?")  # names that some world gives itself
 
 
 def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
@@ -92,10 +94,12 @@ def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
       build: observation layout -> Module of that name.
       cubes: number of cubes that its scene needs.
     Raises:
-      ArgumentError: on a name with other characters.
+      ArgumentError: on a name with other characters, or one of the worlds' own modules.
     """
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ArgumentError("name", "use letters, digits, - and _ only", name)
+    if _BUILT_IN.fullmatch(name):
+        raise ArgumentError("name", f"is a module that the worlds bring; take another, such as my-{name}", name)
     _REGISTRY[name] = Registration(build, cubes)
 
 
@@ -148,6 +152,11 @@ def _build_registered(name: str, layout: Any) -> Module:
         raise ArgumentError("modules", f"{name}: the module's own name is {module.name!r}; give both the same name")
     if not isinstance(module.guides, tuple) or not all(isinstance(guide, Guide) for guide in module.guides):
         raise ArgumentError("modules", f"{name}: guides must be a tuple of envs.modules.Guide, such as (Guide(...),)")
+    for guide in module.guides:
+        if guide.module not in _REGISTRY and not _BUILT_IN.fullmatch(guide.module):
+            raise ArgumentError(
+                "modules", f"{name}: its guide {guide.module!r} is no module; name one such as reach, or register it"
+            )
     module_check.check(module, layout.size)
     return module
 

@@ -26,7 +26,7 @@ FLAT_CEILING = 0.05  # HER's mean success stays below
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
     """Lay out one condition per architecture."""
     common = {"substitution": "drawn", **settings}
-    without = {**common, "algorithm": "her", "distractors": 0}
+    without = {**common, "algorithm": "her", "distractors": 0, "guide": 0.0}
     return [*(Condition({"algorithm": a}, {**common, "algorithm": a}) for a in ALGORITHMS[:2]),
             Condition({"algorithm": "her"}, without)]  # fmt: skip
 

@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
     findings=findings,
     defaults={
         "fetch": {"distractors": 7, "episodes": 300_000, "evaluation_episodes": 192},
-        "point": {**probe.SETTINGS, "distractors": 7},
+        "point": {**probe.SETTINGS, **probe.LEARNING_PROGRESS},
     },
     fixed={name: "the experiment's own" for name in ("algorithm", "selection", "replay")},
 )

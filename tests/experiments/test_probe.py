@@ -9,6 +9,7 @@ from experiments import probe
 BY_EXPERIMENT = {
     "others": probe.SETTINGS,
     "perturbation": {**probe.SETTINGS, **probe.PERTURBATION},
+    "learning_progress": {**probe.SETTINGS, **probe.LEARNING_PROGRESS},
     "scaling": {**probe.SETTINGS, **probe.SCALING},
     "curricula": {**probe.SETTINGS, **probe.CURRICULA},
 }

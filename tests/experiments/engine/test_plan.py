@@ -1,5 +1,8 @@
 """The plan of an experiment, and the table made of it."""
 
+import json
+
+import numpy as np
 import pytest
 from helpers.experiments import condition, make_cell, records
 
@@ -65,6 +68,17 @@ def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path)
     )
     table.write(built, tmp_path / table.PACKED)
     assert table.read(tmp_path / table.PACKED).equals(table.read(tmp_path / "table.csv"))
+
+
+def test_a_table_says_the_same_before_it_is_written_and_after(tmp_path):
+    """A competence of 27 of 30 is below 0.9 in float32; mastery must not depend on where the table was read."""
+    metrics = make_cell(Cell(CELL.condition, 0, 1), tmp_path) / "metrics.jsonl"
+    rows = [json.loads(line) | {"competence/reach": float(np.float32(27 / 30))} for line in metrics.open()]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    built = table.build(plan.plan([CELL.condition], [0], 1, tmp_path), [0])
+    table.write(built, tmp_path / "table.csv")
+    assert list(built["competence/reach"]) == [0.9, 0.9]
+    assert records(table.read(tmp_path / "table.csv")) == records(built)
 
 
 def test_rows_and_tables_of_an_earlier_version_keep_their_invalid_episodes(tmp_path):

@@ -18,6 +18,7 @@ from experiments.engine.cells import CellState
 from experiments.engine.runner import CellResult
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
 EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
     ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
 
@@ -257,6 +258,16 @@ def test_the_report_is_made_from_committed_metrics_alone(instant, empty_folder, 
     assert sorted(p.name for p in kept.iterdir()) == [
         "distractors.pdf", "distractors.png", "metrics.csv.gz", "summary.md", "table.csv",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", sorted(RESULTS.glob("*/metrics.csv.gz")), ids=lambda path: path.parent.name)
+def test_the_committed_metrics_give_the_committed_summary(kept, tmp_path):
+    world, _, name = kept.parent.name.partition("-")
+    (tmp_path / kept.name).write_bytes(kept.read_bytes())
+    assert program(name).main(["--world", world, "--out", str(tmp_path), "--report-only"]) == 0
+    texts = [(folder / "summary.md").read_text().split("\n", 3)[3:] for folder in (kept.parent, tmp_path)]
+    assert texts[0] == texts[1]  # but for the command in the head
 
 
 def test_nothing_is_evicted_on_the_probe_and_a_sensor_is_off_by_one_tolerance():

@@ -83,7 +83,8 @@ class Registration:
 
 
 _REGISTRY: dict[str, Registration] = {}
-_BUILT_IN = re.compile(r"(reach|push|pnp|stack|drag|distractor)\d*(on\d+)?")  # names that some world gives itself
+# The names that some world gives its own modules.
+_BUILT_IN = re.compile(r"reach|(push|pnp|drag)([1-9]\d?)?|stack([1-9]\d?on[1-9]\d?)?|distractor[1-9]\d*")
 
 
 def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:

@@ -47,6 +47,13 @@ PROGRAMS = {
     "experiments.curricula": (*EXPERIMENT, "--distractors", "0", "--estimators", "ema", "--samplers", "none"),
     "experiments.checks.seed_cost": (*TINY, "--num-seeds", "2"),
 }
+# Words of commands that need what a machine may lack, and what is said there.
+EXTRAS = {
+    "--wandb": ("curious_jax[wandb]",),
+    "--push-to": ("curious_jax[hub]", "OWNER/NAME"),
+    "hub:": ("curious_jax[hub]", "OWNER/NAME"),
+    "--compile-for": ("curious_jax[compile-gpu]", "curious_jax[compile-tpu]"),
+}
 LISTS = ("curious_jax", "experiments")  # these list the programs, and take no option here
 # Programs whose own tests run them small.
 OWN_TESTS = {
@@ -283,6 +290,8 @@ def small(program, argv, folder):
         extra += ["--out", str(folder / "new")]
     if "--perturb-at" in argv:  # within a small run, of an object that its world has
         extra += ["--perturb-at", "8", "--modules", "reach,push,push2"]
+    if "--progress" in argv:  # one round of every policy
+        extra = ["--size", "64x64"]
     if program == "curious_jax.play" and "--video" not in argv:
         extra += ["--video", str(folder / "video.gif")]
     return [*argv, *extra]
@@ -295,6 +304,7 @@ def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkey
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that a program starts
     own = shutil.copytree(finished_run, tmp_path / "finished")
+    shutil.copytree(own / "policies" / "last", own / "policies" / "20480")  # a policy that was kept on the way
     program, argv = arguments(command, own, tmp_path)
     if program in OWN_TESTS:
         assert f"{program.split('.')[-1]}.main(" in (ROOT / OWN_TESTS[program]).read_text()
@@ -311,6 +321,9 @@ def test_every_readme_command_runs_small(command, finished_run, tmp_path, monkey
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         assert main(argv) == 2
         assert "screen" in capsys.readouterr().err
+    elif needs := [extra for word, extra in EXTRAS.items() if any(one.startswith(word) for one in argv)]:
+        status, said = main(small(program, argv, tmp_path)), capsys.readouterr().err
+        assert status == 0 or (status == 2 and any(reason in said for reason in needs[0]))
     elif "--devices" in argv:  # so many must be there when JAX starts
         count = argv[argv.index("--devices") + 1]
         monkeypatch.setenv("XLA_FLAGS", f"--xla_force_host_platform_device_count={count}")

@@ -214,7 +214,8 @@ class Growth:
         with curves.own_style():
             figure = Figure(figsize=(width / dpi, height / dpi), dpi=dpi)
             canvas = FigureCanvasAgg(figure)
-            axes = figure.add_axes((max(0.04, 55 / width), 0.22, 1 - max(0.05, 70 / width), 0.7))
+            left, beside = max(0.04, min(55 / width, 0.3)), max(0.05, min(70 / width, 0.4))  # shares of the width
+            axes = figure.add_axes((left, 0.22, 1 - beside, 0.7))
             for index, name in enumerate(names):
                 if found := curves.line(rows, "eval/success", name):
                     curves.draw(axes, found, name, index)

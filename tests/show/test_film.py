@@ -134,6 +134,12 @@ def test_the_curve_is_drawn_up_to_the_line_and_not_beyond():
     assert blue[0].size and blue[1].max() > blue[0].max() + 100
 
 
+@pytest.mark.parametrize("width", [16, 64, 160])
+def test_the_curve_is_drawn_in_the_narrowest_film_too(width):
+    growth = film.Growth([row(episodes, 0.5) for episodes in (10, 20)], (0, 20), width)
+    assert growth.picture(20).shape[1] == width
+
+
 @pytest.mark.parametrize(("number", "suffix", "size"), [(2, ".mp4", (320, 240)), (8, ".mp4", (236, 177)),
                                                         (6, ".gif", (156, 117))])  # fmt: skip
 def test_tiles_fit_beside_one_another(number, suffix, size):

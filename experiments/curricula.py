@@ -53,7 +53,7 @@ def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
             given = plain if number else settings
             labels = {"compared": "estimators", "name": name, "distractors": number}
             found.append(Condition(labels, {**given, "estimator": name, "distractors": number}))
-    shorter = {"episodes": settings["perturb_at"]} if settings.get("perturb_at") else {}
+    shorter = {"episodes": min(settings["episodes"], settings["perturb_at"])} if settings.get("perturb_at") else {}
     for name in _names("--samplers", own.samplers):
         labels = {"compared": "samplers", "name": name, "distractors": 0}
         found.append(Condition(labels, {**plain, **shorter, "goals": name, "distractors": 0}))

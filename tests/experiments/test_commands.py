@@ -208,7 +208,7 @@ def test_cells_with_other_settings_are_refused(instant, empty_folder, refuse, ca
     assert program("distractors").main(given) == 0
     capsys.readouterr()
     line = refuse(program("distractors"), *given, "--hidden-size", "16")
-    assert "--hidden-size 16: the cells in d/cells/algorithm=curious,distractors=0 have 128" in line
+    assert "--hidden-size 16: the cells in d/cells/algorithm=curious,distractors=0 have 64" in line
 
 
 def test_ray_that_is_not_there_is_an_extra(monkeypatch, empty_folder, capsys):

@@ -100,7 +100,9 @@ def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ArgumentError("name", "use letters, digits, - and _ only", name)
     if _BUILT_IN.fullmatch(name):
-        raise ArgumentError("name", f"is a module that the worlds bring; take another, such as my-{name}", name)
+        raise ArgumentError(
+            "name", f"the worlds have a module of this name; take another name, such as my-{name}", name
+        )
     _REGISTRY[name] = Registration(build, cubes)
 
 
@@ -156,7 +158,8 @@ def _build_registered(name: str, layout: Any) -> Module:
     for guide in module.guides:
         if guide.module not in _REGISTRY and not _BUILT_IN.fullmatch(guide.module):
             raise ArgumentError(
-                "modules", f"{name}: its guide {guide.module!r} is no module; name one such as reach, or register it"
+                "modules",
+                f"{name}: its guide names {guide.module!r}, which is no module; name one such as reach, or register it",
             )
     module_check.check(module, layout.size)
     return module

@@ -5,7 +5,7 @@ store keeps every episode. A sensor that fails is off by one tolerance, as in th
 
 Objects are pushed here, not dragged: one that clings is moved by whoever starts near it, so most episodes that are
 relevant to drag show no fetching, and with seven distractors no setting that was tried got beyond those near starts.
-With guidance, which every side of every comparison has, push gets beyond them.
+With guidance, which every side of every comparison but HER's has, push gets beyond them.
 """
 
 SETTINGS = {

@@ -10,17 +10,17 @@ COMMITTED = json.loads(golden.FILE.read_text())
 
 
 def _compare(name: str, rows: list) -> None:
-    """Fail unless the rows are the committed ones: to the bit on the machine that made them, closely on another."""
-    expected = COMMITTED["runs"][name]
-    if golden.digest(rows) == expected["hash"]:
+    """Fail unless the rows are the committed ones: to the bit on a machine that made some, closely on another."""
+    own = COMMITTED.get(golden.machine())
+    if own:
+        assert golden.digest(rows) == own[name]["hash"] or rows == own[name]["rows"]
         return
-    if COMMITTED["machine"] == golden.machine():
-        assert rows == expected["rows"]
+    expected = next(iter(COMMITTED.values()))[name]
     assert len(rows) == len(expected["rows"])
     for row, known in zip(rows, expected["rows"]):
         assert row.keys() == known.keys()
         for key, value in known.items():
-            loose = 0.1 if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
+            loose = 0.05 if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
             assert row[key] == pytest.approx(value, rel=loose, abs=loose), key
 
 
@@ -46,6 +46,7 @@ def test_a_resumed_run_is_what_the_whole_run_was(tmp_path, capsys):
 
 
 def test_the_committed_hashes_are_those_of_the_committed_rows():
-    assert set(COMMITTED["runs"]) == set(golden.RUNS)
-    for name, known in COMMITTED["runs"].items():
-        assert golden.digest(known["rows"]) == known["hash"], name
+    for machine, runs in COMMITTED.items():
+        assert set(runs) == set(golden.RUNS), machine
+        for name, known in runs.items():
+            assert golden.digest(known["rows"]) == known["hash"], (machine, name)

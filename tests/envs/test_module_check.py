@@ -101,14 +101,16 @@ def test_a_guide_that_is_not_in_the_run_may_have_any_goal():
 def test_a_guide_whose_name_nobody_knows_is_refused():
     guide = Guide("raech", lambda obs, goal: obs[2:4], yes)
     message = refusal(guides=(guide,))
-    assert message == "mine: its guide 'raech' is no module; name one such as reach, or register it"
+    assert message == "mine: its guide names 'raech', which is no module; name one such as reach, or register it"
     envs_modules.register("raech", lambda layout: line_module("raech", 0))
     assert build(dataclasses.replace(SOUND, guides=(guide,))).names == ("reach", "mine")
 
 
 @pytest.mark.parametrize("name", ["reach", "push", "push2", "pnp1", "stack", "stack1on2", "drag9", "distractor1"])
 def test_a_name_of_the_worlds_own_modules_is_not_taken(name):
-    with pytest.raises(ArgumentError, match=f"is a module that the worlds bring; take another, such as my-{name}"):
+    with pytest.raises(
+        ArgumentError, match=f"the worlds have a module of this name; take another name, such as my-{name}"
+    ):
         envs_modules.register(name, lambda layout: SOUND)
 
 

@@ -259,6 +259,7 @@ class _Loop:
             candidates = [s for s, r in enumerate(progress.results) if reached[s] is None and r.mean >= target]
             fresh = self._evaluate_afresh(progress) if candidates else progress.results
             for s in candidates:
+                progress = _with_fresh(progress, s, fresh[s])
                 if fresh[s].mean >= target:
                     reached[s] = _milestone(progress, fresh[s])
             progress = dataclasses.replace(progress, reached=tuple(reached))
@@ -295,6 +296,13 @@ class _Loop:
 
 def _milestone(progress: Progress, result: Result) -> dict[str, float]:
     return {"episodes": progress.episodes, "train_s": round(progress.train_s, 2), "mean_success": result.mean}
+
+
+def _with_fresh(progress: Progress, index: int, fresh: Result) -> Progress:
+    """Adds a seed's success on fresh episodes to its line of the last evaluation."""
+    added: Row = {"eval/fresh": fresh.mean} | {f"eval/fresh/{name}": rate for name, rate in fresh.rate.items()}
+    metrics = tuple(row | added if i == index else row for i, row in enumerate(progress.metrics))
+    return dataclasses.replace(progress, metrics=metrics, rows=progress.rows[: -len(metrics)] + metrics)
 
 
 def _count_invalid(progress: Progress) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for ax, part in zip(axes, parts, strict=True):
         for look, condition in enumerate((conditions[0], *part)):
             figures.line(ax, select(rows, **condition.labels), SUCCESS, condition.labels["changed"], look, "sem")
-        figures.success_axes(ax, "mean ± s.e.m. over seeds still training")
+        figures.success_axes(ax, figures.caption(rows, "mean ± s.e.m. over seeds still training"))
         figures.legend(ax, loc="lower right")
     figures.save(made, path)
 

@@ -38,7 +38,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for name, part in parts.items():
         figures.line(ax, part, SUCCESS, figures.NAMES[name], figures.LOOK[name], "std")
     figures.dots(ax, parts["muvfa"], parts["mgme"], look=figures.LOOK["muvfa"])
-    figures.success_axes(ax, "mean ± std over seeds; dots: M-UVFA above MG-ME, p < 0.01")
+    figures.success_axes(ax, figures.caption(rows, "mean ± std over seeds; dots: M-UVFA above MG-ME, p < 0.01"))
     figures.legend(ax, below=True)
     figures.save(made, path)
 

@@ -56,7 +56,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
         figures.dots(ax, parts["curious"], parts["muvfa"])
         figures.success_axes(ax, f"{number} distracting modules")
     figures.legend(axes[0], below=True)
-    made.suptitle("mean ± s.e.m. over seeds; dots: CURIOUS above M-UVFA, p < 0.01", fontsize=9)
+    made.suptitle(figures.caption(rows, "mean ± s.e.m. over seeds; dots: CURIOUS above M-UVFA, p < 0.01"), fontsize=9)
     figures.save(made, path)
 
 

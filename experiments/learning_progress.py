@@ -52,7 +52,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for look, (name, part) in enumerate(parts.items()):
         figures.line(axes[-1], part, SUCCESS, TITLES[name], look, "sem")
     figures.dots(axes[-1], parts["lp"], parts["uniform"])
-    figures.success_axes(axes[-1], "selection by LP; mean ± s.e.m.; dots: p < 0.01")
+    figures.success_axes(axes[-1], figures.caption(rows, "selection by LP; mean ± s.e.m.; dots: p < 0.01"))
     figures.legend(axes[-1])
     figures.save(made, path)
 

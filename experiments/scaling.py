@@ -29,7 +29,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     part = select(rows, **conditions[0].labels)
     for look, name in enumerate(modules(part, achievable=True)):
         figures.line(left, part, f"{SUCCESS}/{name}", name, look, "sem")
-    figures.success_axes(left, "per module, mean ± s.e.m.")
+    figures.success_axes(left, figures.caption(rows, "per module, mean ± s.e.m."))
     left.set_ylabel("success rate")
     figures.legend(left, ncols=2, loc="upper left")
     name = conditions[0].labels["algorithm"]

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures
 from experiments.analysis import summary as report
-from experiments.analysis.table import SUCCESS, Table, select
+from experiments.analysis.table import SUCCESS, Table, ends_at_target, select
 from experiments.engine.command import OWN, Experiment, main
 from experiments.engine.grid import Condition
 
@@ -72,13 +74,19 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for ax, part in zip(axes, parts, strict=True):
         for look, condition in enumerate(part):
             figures.line(ax, select(rows, **condition.labels), SUCCESS, report.title(condition.labels), look)
-        figures.success_axes(ax, "mean ± s.e.m. over seeds")
+        figures.success_axes(ax, figures.caption(rows, "mean ± s.e.m. over seeds"))
         figures.legend(ax, loc="upper left")
     figures.save(made, path)
 
 
 def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """The best condition so far; a sweep declares no claim."""
+    if ends_at_target(rows):
+        times = {report.title(c.labels): report.mastery(rows, **c.labels) for c in conditions}
+        medians = {name: float(np.median(values)) for name, values in times.items() if values}
+        best = min(medians, key=lambda name: medians[name])
+        found = report.spread(times[best])
+        return [f"- Fewest episodes to mean success 0.9: {best}, {found}. A sweep tests no claim."]
     areas = {report.title(c.labels): report.area(rows, **c.labels) for c in conditions}
     means = {name: sum(values) / len(values) for name, values in areas.items() if values}
     if not means:

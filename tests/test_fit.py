@@ -113,6 +113,10 @@ def test_a_target_counts_when_fresh_episodes_confirm_it(scripted):
     assert progress.rows[-1]["eval/success"] == 1.0  # 0.95 of 4 episodes
     assert progress.reached[0]["episodes"] == 24
     assert progress.reached[0]["mean_success"] == pytest.approx(0.92)
+    fresh = [row.get("eval/fresh") for row in progress.rows]
+    assert fresh == [None, pytest.approx(0.85), pytest.approx(0.92)]  # beside the evaluations that called for it
+    assert [row.get("eval/fresh") for report in reports for row in report.metrics] == fresh
+    assert progress.rows[-1]["eval/fresh/reach"] == pytest.approx(0.92)
 
 
 def test_a_lucky_evaluation_does_not_end_the_run(scripted):
@@ -130,6 +134,7 @@ def test_no_target_no_confirmation(scripted):
     progress, script, _ = scripted([1.0] * 8)
     assert progress.status == "completed"
     assert set(script.asked) == {8}
+    assert not any(key.startswith("eval/fresh") for row in progress.rows for key in row)
 
 
 def test_the_callback_may_stop_the_run(scripted):
@@ -190,6 +195,8 @@ def test_every_seed_reaches_its_target_once(scripted):
     assert progress.mean_success == pytest.approx([0.3, 0.91])  # as they stand at the end
     assert progress.success["reach"] == pytest.approx([0.3, 0.91])
     assert [row["seed"] for row in progress.rows] == [7, 8, 7, 8]
+    fresh = [row.get("eval/fresh") for row in progress.rows]
+    assert fresh == [pytest.approx(0.92), None, None, pytest.approx(0.91)]
     assert [r.status for r in reports] == ["running", "target_reached"]
 
 

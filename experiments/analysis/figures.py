@@ -14,7 +14,7 @@ from curious_jax.run import files
 from curious_jax.show import curves as show
 from curious_jax.show.curves import COLOURS, MARKERS
 from experiments.analysis import statistics
-from experiments.analysis.table import SUCCESS, Table, curves
+from experiments.analysis.table import SUCCESS, Table, curves, ends_at_target
 
 LOOK = {"curious": 0, "muvfa": 1, "her": 2, "mgme": 3}  # the same colour in every figure
 NAMES = {"curious": "CURIOUS", "muvfa": "M-UVFA", "her": "HER (flat goal)", "mgme": "MG-ME"}
@@ -46,11 +46,21 @@ def save(made: Any, path: Path) -> None:
 
 
 def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem", absolute: bool = False) -> None:
-    """Draw the mean over seeds ± band (`sem`: standard error, `std`: deviation) of a metric against episodes."""
+    """Draw the mean over seeds ± band (`sem`: standard error, `std`: deviation) of a metric against episodes.
+
+    Seeds that were trained until a target was met have no common length: each has its own line, with a mark at the
+    end.
+    """
     found = curves(rows, key)
     if found.empty:
         return
     found = found.abs() if absolute else found
+    if ends_at_target(rows):
+        for i, seed in enumerate(found):
+            own = found[seed].dropna()
+            look_of = dict(color=COLOURS[look], linewidth=0.9, alpha=0.8, markevery=[-1], markersize=5)
+            ax.plot(own.index, own, marker=MARKERS[look], label=label if i == 0 else None, **look_of)
+        return
     mean, spread = found.mean(axis=1), getattr(found, kind)(axis=1).fillna(0.0)
     low, high = (mean - spread, mean + spread) if found.shape[1] > 1 else (None, None)
     show.draw(ax, show.Line(found.index, mean, low, high), label, look)
@@ -71,7 +81,9 @@ def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:
 
 
 def dots(ax: Any, a: Table, b: Table, height: float = 1.06, look: int = 0) -> None:
-    """Mark where `a` is larger than `b`."""
+    """Mark where `a` is larger than `b`; nowhere when seeds have ended at a target and are missing."""
+    if ends_at_target(a) or ends_at_target(b):
+        return
     where = significant(a, b)
     if where.size:
         ax.plot(where, np.full(where.size, height), ".", color=COLOURS[look], markersize=5, clip_on=False)
@@ -95,6 +107,11 @@ def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:
     ax.set_ylim(0, 1.08 * top)
     ax.set_xticks(range(len(found)), [NAMES[name] for name in found])
     ax.set_title("a mark per seed, line: median", fontsize=10)
+
+
+def caption(rows: Table, text: str) -> str:
+    """Say what the lines are: `text`, or that each is a seed."""
+    return "a line per seed, to the evaluation that met the target" if ends_at_target(rows) else text
 
 
 def success_axes(ax: Any, title: str = "") -> None:

@@ -1,5 +1,6 @@
 """Write summary.md: what was run, what came out per condition, and what each comparison says, in words."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,29 @@ import numpy as np
 from experiments.analysis import statistics
 from experiments.analysis.figures import NAMES
 from experiments.analysis.statistics import MASTERED, Interval
-from experiments.analysis.table import DONE, REASON, STATUS, SUCCESS, Table, modules, per_seed
+from experiments.analysis.table import DONE, FRESH, REASON, STATUS, SUCCESS, Table, ends_at_target, modules, per_seed
 from experiments.engine.grid import Condition
 
+ENDED = (
+    "Seeds were trained until they met --target-success: the second evaluation in a row is then the one that confirms "
+    "it, on fresh episodes, and areas are not compared. "
+)
 APPEARS = {True: "**appears**", False: "**does not appear**"}
 
 
 def mastery(table: Table, module: str = "", **labels: Any) -> list[float]:
-    """Episodes to mastery of each finished seed: of mean success, or of one module."""
-    key = f"{SUCCESS}/{module}" if module else SUCCESS
-    return list(per_seed(table, labels, statistics.time_to, key).values())
+    """Episodes to mastery of each finished seed: of mean success, or of one module.
+
+    The second of the two evaluations in a row is the next one, or, in runs with --target-success, that on fresh
+    episodes after the same number of training episodes.
+    """
+    key, fresh = (f"{name}/{module}" if module else name for name in (SUCCESS, FRESH))
+    found = per_seed(table, labels, statistics.time_to, key)
+    if fresh in table:
+        both = table.assign(**{fresh: table[[key, fresh]].min(axis=1, skipna=False)})
+        for seed, time in per_seed(both, labels, functools.partial(statistics.time_to, times=1), fresh).items():
+            found[seed] = min(found[seed], time)
+    return list(found.values())
 
 
 def area(table: Table, **labels: Any) -> list[float]:
@@ -66,8 +80,9 @@ def faster(table: Table, text: str, a: Mapping[str, Any], b: Mapping[str, Any]) 
     """Test whether condition `a` reaches mastery in fewer episodes than `b`; area and modules stand below, untested."""
     names = title(a), title(b)
     lines = [Claim(text, mastery(table, **a), mastery(table, **b), *names).words()]
-    second = Claim("Secondary", area(table, **a), area(table, **b), *names, "area under the curve", smaller=False)
-    lines.append("  " + second.words(verdict=False))
+    if not ends_at_target(table):
+        second = Claim("Secondary", area(table, **a), area(table, **b), *names, "area under the curve", smaller=False)
+        lines.append("  " + second.words(verdict=False))
     for module in modules(table, achievable=True):
         sides = mastery(table, module, **a), mastery(table, module, **b)
         if all(sides):
@@ -144,7 +159,7 @@ def results(table: Table, conditions: Sequence[Condition]) -> list[str]:
         last = list(per_seed(table, condition.labels, lambda _, values: float(values[-1])).values())
         lines.append(
             f"| {name} | {len(times)} | {spread(times)} | {sum(map(math.isfinite, times))} of {len(times)} | "
-            f"{interval(statistics.bootstrap(area(table, **condition.labels)))} | "
+            f"{'' if ends_at_target(table) else interval(statistics.bootstrap(area(table, **condition.labels)))} | "
             f"{interval(statistics.bootstrap(last))} |"
         )
     return lines
@@ -159,7 +174,9 @@ def document(heading: str, command: str, table: Table, conditions: Sequence[Cond
         "",
         f"A seed is the unit of all figures. Mastery is the first of two evaluations in a row at {MASTERED:g} or more; "
         "a seed that never gets there ranks last. Intervals: 95 %, percentile bootstrap over seeds. The area under the "
-        "curve is the mean height of the curve of success over achievable modules. Tests were declared before the runs "
+        "curve is the mean height of the curve of success over achievable modules. "
+        + (ENDED if ends_at_target(table) else "")
+        + "Tests were declared before the runs "
         "(experiments/declared.md); the dots of the figure are descriptive.",
         "",
         "## Results",

@@ -31,6 +31,7 @@ TIME = "wall_s"  # the one column that differs between two runs of the same comm
 DONE = "done"
 DIGITS = "%.6g"  # of every number in a table
 SUCCESS = "eval/success"
+FRESH = "eval/fresh"  # where --target-success was met: success on fresh episodes, which confirms that evaluation
 PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only reads where there are no cells
 
 
@@ -112,6 +113,11 @@ def per_seed(
     found = curves(finished(select(table, **labels)), key)
     own = {seed: found[seed].dropna() for seed in found}
     return {int(s): measure(curve.index.to_numpy(), curve.to_numpy()) for s, curve in own.items() if len(curve)}
+
+
+def ends_at_target(table: Table) -> bool:
+    """Tell whether seeds were trained until a target was met, so that each curve has a length of its own."""
+    return FRESH in table and bool(table[FRESH].notna().any())
 
 
 def modules(table: Table, achievable: bool = False) -> list[str]:

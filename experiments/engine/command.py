@@ -173,7 +173,7 @@ def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
 
 
 def prepare(request: Request) -> list[Cell]:
-    """Claim the folder and note the conditions in it; returns the cells to run here.
+    """Claim the folder and note the conditions in it; returns the cells to run here, in this order.
 
     Raises:
       ConfigError: when the folder cannot be used, or holds cells with other settings; nothing is written then.
@@ -204,6 +204,7 @@ def prepare(request: Request) -> list[Cell]:
     mine = grid.shard([one.cell for one in planned], *request.shard)
     ended = {str(one.cell) for one in planned if one.state in plan.ENDED}
     todo = [cell for cell in mine if str(cell) not in ended and not report_only]
+    todo.sort(key=lambda cell: cell.first)  # all conditions of a seed, then the next seed: a part is a comparison too
     print(f"{len(planned)} cells in {out}, {len(todo)} to run here", flush=True)
     return todo
 

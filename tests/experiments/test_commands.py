@@ -48,6 +48,12 @@ def instant(monkeypatch):
     return SimpleNamespace(ran=ran, fail=fail)
 
 
+def test_all_conditions_of_a_seed_are_run_before_the_next_seed(instant, empty_folder):
+    assert program("architectures").main(["--world", "point", *SHORT, "--seeds", "4-5", "--group", "1"]) == 0
+    assert [name.rpartition("/")[2] for name in instant.ran] == ["seed-4"] * 3 + ["seed-5"] * 3
+    assert instant.ran[0].startswith("algorithm=muvfa") and len(set(instant.ran)) == 6
+
+
 def test_every_experiment_lays_out_its_grid(instant, empty_folder, capsys):
     lines = {
         "ablation": {"changed=nothing", "changed=guide_0", "changed=batch_size_64+mirror_on"},

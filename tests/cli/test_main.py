@@ -18,7 +18,7 @@ def test_it_lists_the_programs(argv, capsys):
     assert door.main(argv) == 0
     text = capsys.readouterr().out
     assert all(f"  {name} " in text for name in door.PROGRAMS)
-    assert "take by name: fetch-push, four-modules." in text
+    assert "take by name: all-starts, fetch-push, four-modules." in text
 
 
 def test_every_program_has_a_console_script_and_a_module():

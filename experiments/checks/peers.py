@@ -65,7 +65,10 @@ def ours(seed: int, target: float, options: Sequence[str], folder: Path) -> dict
         raise ConfigError(f"ours, seed {seed}: the training ended with exit status {training.returncode}")
     summary = json.loads((run / "summary.json").read_text())
     judge = [sys.executable, "-m", "curious_jax.evaluate", str(run), "--env", ENVIRONMENT, "--json"]
-    judged = subprocess.run([*judge, "--episodes", "100"], capture_output=True, text=True)
+    done = subprocess.run([*judge, "--episodes", "100"], capture_output=True, text=True)
+    judged = json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip()
+    if isinstance(judged, dict):
+        judged.pop("run", None)  # a folder that will be gone
     return {
         "seed": seed,
         "status": summary["status"],
@@ -74,7 +77,7 @@ def ours(seed: int, target: float, options: Sequence[str], folder: Path) -> dict
         "env_steps": summary["env_steps"],
         "env_steps_per_s": summary["env_steps"] / summary["train_s"],
         "success": summary["mean_success"],
-        "judged": json.loads(judged.stdout) if judged.returncode == 0 else judged.stderr.strip(),
+        "judged": judged,
     }
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
-from curious_jax.learner import batches, replay, rollout, trainer
+from curious_jax.learner import batches, products, replay, rollout, trainer
 from curious_jax.learner.state import PolicyParams, Setup, init_one, make_policy, no_metrics, policy_params, setup
 from curious_jax.types import Env, LearnerBatch
 
@@ -27,10 +27,10 @@ def repeat(run: Callable[[], Any], seconds: float) -> float:
     return elapsed / calls
 
 
-def compile_for(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """Compiles a function for these arguments: (the program, seconds that took)."""
+def compile_for(config: TrainConfig, function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Compiles a function for these arguments, as training is compiled: (the program, seconds that took)."""
     start = time.perf_counter()
-    program = jax.jit(function).lower(*arguments).compile()
+    program = jax.jit(function, compiler_options=products.compiler_options(config)).lower(*arguments).compile()
     return program, time.perf_counter() - start
 
 
@@ -62,7 +62,7 @@ def rollout_time(config: TrainConfig, env: Env, num_envs: int, seconds: float) -
         return rollout.collect(make_policy(run, policy), run.env, config.exploration, key, module, exploring)
 
     key = jax.random.key(config.seed)
-    program, compile_s = compile_for(batch, policy, key)
+    program, compile_s = compile_for(config, batch, policy, key)
     number = itertools.count()
     return repeat(lambda: program(policy, jax.random.fold_in(key, next(number))), seconds), compile_s
 
@@ -95,7 +95,7 @@ def update_time(config: TrainConfig, env: Env, seconds: float) -> tuple[float, f
         return trainer.learn(run, draw, learner, jax.random.split(key, steps))
 
     learner, key = run.algorithm.pick(state.learner, jnp.int32(0)), jax.random.key(config.seed)
-    program, compile_s = compile_for(updates, learner, store, key)
+    program, compile_s = compile_for(config, updates, learner, store, key)
 
     def call() -> Any:
         nonlocal learner, key

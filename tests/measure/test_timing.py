@@ -31,3 +31,11 @@ def test_a_cycle_makes_no_copy_of_the_store():
     memory = trainer.compile_epoch(run, shapes).memory_analysis()
     assert memory.alias_size_in_bytes > store
     assert memory.temp_size_in_bytes < store / 4
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="about products on CPUs")
+@pytest.mark.parametrize("eigen", [False, True])
+def test_what_is_timed_is_compiled_as_training_is(eigen):
+    config = tiny_config(eigen=eigen)
+    program, _ = timing.compile_for(config, lambda x: x @ x, jnp.ones((256, 256)))
+    assert ("ynn_fusion" in program.as_text()) is not eigen

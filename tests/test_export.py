@@ -77,9 +77,10 @@ def test_its_name_alone_will_do(empty_folder):
 
 
 def test_a_name_that_is_not_there(empty_folder):
-    with pytest.raises(ConfigError, match="pretrained/five: no such policy; there are all-starts, fetch-push, four-modules"):
+    there = "there are all-starts, fetch-push, four-modules"
+    with pytest.raises(ConfigError, match=f"pretrained/five: no such policy; {there}"):
         policies.find("pretrained/five")
-    with pytest.raises(ConfigError, match="five: no such folder.*comes with curious_jax: there are all-starts, fetch-push, four"):
+    with pytest.raises(ConfigError, match=f"five: no such folder.*comes with curious_jax: {there}"):
         policies.find("five")
 
 

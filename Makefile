@@ -61,6 +61,7 @@ docs: $(VENV)/.installed-dev
 web: $(VENV)/.installed web/node_modules/.package-lock.json
 	$(BIN)/python web/make_data.py $(POLICIES)
 	cd web && npm run build
+	@echo "the page: web/dist/index.html; open it in a browser, or: python -m http.server -d web/dist"
 
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci

@@ -93,3 +93,4 @@ def _end_on_ctrl_c() -> None:
 sys.modules[__name__].__class__ = _Package
 if _is_program():
     _end_on_ctrl_c()
+    importlib.import_module("curious_jax.cli.launch").check()

@@ -33,7 +33,12 @@ def parser() -> options.Parser:
     result = options.Parser("evaluate", "Success per module of a run's policy.", usage="RUN [OPTION VALUE ...]")
     trained.add_options(result)
     result.add_argument("--modules", metavar="A,B,...", help="evaluate these alone [default: all that can be achieved]")
-    result.add_argument("--episodes", default="100", metavar="N", help="episodes per module [default: 100]")
+    result.add_argument(
+        "--episodes",
+        default="100",
+        metavar="N",
+        help="episodes per module, at least: they are shared out over whole batches [default: 100]",
+    )
     result.add_argument("--seed", default="0", metavar="K", help="seed of goals and starts [default: 0]")
     result.add_argument(
         "--env",

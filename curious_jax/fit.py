@@ -301,6 +301,7 @@ def _milestone(progress: Progress, result: Result) -> dict[str, float]:
 def _with_fresh(progress: Progress, index: int, fresh: Result) -> Progress:
     """Adds a seed's success on fresh episodes to its line of the last evaluation."""
     added: Row = {"eval/fresh": fresh.mean} | {f"eval/fresh/{name}": rate for name, rate in fresh.rate.items()}
+    added |= {f"eval/fresh_n/{name}": n for name, n in fresh.episodes.items()}
     metrics = tuple(row | added if i == index else row for i, row in enumerate(progress.metrics))
     return dataclasses.replace(progress, metrics=metrics, rows=progress.rows[: -len(metrics)] + metrics)
 

@@ -117,6 +117,7 @@ def test_a_target_counts_when_fresh_episodes_confirm_it(scripted):
     assert fresh == [None, pytest.approx(0.85), pytest.approx(0.92)]  # beside the evaluations that called for it
     assert [row.get("eval/fresh") for report in reports for row in report.metrics] == fresh
     assert progress.rows[-1]["eval/fresh/reach"] == pytest.approx(0.92)
+    assert progress.rows[-1]["eval/fresh_n/reach"] == 100
 
 
 def test_a_lucky_evaluation_does_not_end_the_run(scripted):

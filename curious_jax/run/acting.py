@@ -79,7 +79,12 @@ class TrainedPolicy:
         goals, known = env.unwrapped.goals, self.modules
         for name in goals.slots:
             if name not in known:
-                raise ConfigError(f"the environment asks for {name}: the policy has {', '.join(known)}")
+                table = self.env.modules
+                own = tuple(n for n, achievable in zip(table.names, table.achievable, strict=True) if achievable)
+                raise ConfigError(
+                    f"the environment asks for {name}: the policy has {', '.join(known)}; make the environment as by "
+                    f'gymnasium.make("CuriousFetch-v0", modules={own})'
+                )
         if goals.layout.size != self.env.obs_size:
             raise ConfigError(
                 f"the environment's observations have {goals.layout.size} numbers and the policy takes "

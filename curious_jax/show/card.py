@@ -17,7 +17,7 @@ from curious_jax.learner import networks
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 from curious_jax.run.policies import Loaded, SavedPolicy
-from curious_jax.show.stats import wilson
+from curious_jax.show import stats
 
 CARD, README = "card.json", "README.md"
 LICENCE = "MIT"  # of curious_jax
@@ -146,14 +146,14 @@ def _evaluation(run: Path, loaded: Loaded, names: Sequence[str]) -> dict[str, An
         return None
     for row in reversed(found):
         if row["episodes"] == loaded.episodes and row.get("seed", loaded.config.seed) == loaded.config.seed:
-            counts = {name: (row.get(f"eval/success/{name}"), row.get(f"eval/n/{name}")) for name in names}
-            if all(rate is not None and 0 <= rate <= 1 and n and 1 <= n < 2**53 for rate, n in counts.values()):
-                return {name: _rate(round(rate * n), int(n)) for name, (rate, n) in counts.items()}
+            counts = {name: one for name in names if (one := stats.success(row, name)) is not None}
+            if len(counts) == len(names):
+                return {name: _rate(round(rate * n), n) for name, (rate, n) in counts.items()}
     return None
 
 
 def _rate(successes: int, episodes: int) -> dict[str, Any]:
-    low, high = wilson(successes, episodes)
+    low, high = stats.wilson(successes, episodes)
     return {
         "rate": successes / episodes,
         "interval_95": [round(low, 4), round(high, 4)],

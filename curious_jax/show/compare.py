@@ -16,7 +16,7 @@ import numpy as np
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 from curious_jax.show import curves, page
-from curious_jax.show.stats import Row, module_names, rate_over_seeds, wilson
+from curious_jax.show.stats import Row, mean_success, module_names, rate_over_seeds, success, wilson
 
 PAGE, PICTURE = "comparison.html", "comparison.png"
 COLUMNS = 3  # of panels
@@ -133,7 +133,7 @@ def _table(runs: Sequence[Run]) -> str:
             html.escape(str(run.summary.get("status", "running"))),
             f"{run.rows[-1]['episodes']:,}",
             f"{wall:,.0f}" if isinstance(wall, (int, float)) else "",
-            f"{np.mean([row['eval/success'] for row in run.last]):.3f}",
+            f"{np.mean([mean_success(row) for row in run.last]):.3f}",
             *(_success(run, name) for name in modules),
         ]
         lines.append(f"<td>{dot}{html.escape(run.name)}</td>" + "".join(f'<td class="number">{c}</td>' for c in cells))
@@ -142,9 +142,8 @@ def _table(runs: Sequence[Run]) -> str:
 
 def _success(run: Run, name: str) -> str:
     """Says a module's success at the end, with its interval; nothing where the run has no such module."""
-    found = [(row.get(f"eval/success/{name}"), row.get(f"eval/n/{name}")) for row in run.last]
-    known = [(min(max(r, 0.0), 1.0), int(n)) for r, n in found if r is not None and n and 1 <= n < 2**53]
-    if not known or len(known) < len(found):
+    known = [one for row in run.last if (one := success(row, name)) is not None]
+    if not known or len(known) < len(run.last):
         return ""
     rates = [rate for rate, _ in known]
     low, high = rate_over_seeds(rates) if len(rates) > 1 else wilson(round(rates[0] * known[0][1]), known[0][1])

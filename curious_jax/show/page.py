@@ -17,7 +17,7 @@ import numpy as np
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 from curious_jax.show import curves
-from curious_jax.show.stats import Row, module_names, rate_over_seeds, wilson
+from curious_jax.show.stats import Row, module_names, rate_over_seeds, success, wilson
 
 VIDEOS = {"video.mp4": "video/mp4", "video.gif": "image/gif"}
 REPORT = "report.html"
@@ -101,8 +101,8 @@ def _success_table(rows: Sequence[Row]) -> tuple[str, str]:
     heads = ["module", "success", "95 % interval", "episodes", *(["seeds, lowest to highest"] if several else [])]
     lines = ["".join(f"<th>{head}</th>" for head in heads)]
     for index, name in enumerate(module_names(rows)):
-        found = [(row.get(f"eval/success/{name}"), row.get(f"eval/n/{name}")) for row in last]
-        known = [(min(max(r, 0.0), 1.0), int(n)) for r, n in found if r is not None and n and 1 <= n < 2**53]
+        found = [success(row, name) for row in last]
+        known = [one for one in found if one is not None]
         if len(known) < len(last):
             continue  # distractors are not evaluated
         rates, counts = [rate for rate, _ in known], [count for _, count in known]
@@ -113,7 +113,8 @@ def _success_table(rows: Sequence[Row]) -> tuple[str, str]:
         numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
         lines.append(f"<td>{dot}{html.escape(name)}</td>{numbers}")
     seeds = f", {len(last)} seeds: the interval is that of their mean (Student's t)" if several else ""
-    said = f"The last evaluation, after {rows[-1]['episodes']:,} training episodes{seeds}."
+    fresh = ", on fresh episodes where the target was met" if any("eval/fresh" in row for row in last) else ""
+    said = f"The last evaluation, after {rows[-1]['episodes']:,} training episodes{fresh}{seeds}."
     return said, "".join(f"<tr>{line}</tr>" for line in lines)
 
 

@@ -32,6 +32,23 @@ def series(rows: Sequence[Row], key: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(episodes), values
 
 
+def mean_success(row: Row) -> float:
+    """Returns the mean success of a row: on fresh episodes, where a target was tried again, else of the evaluation."""
+    return float(row["eval/fresh" if "eval/fresh" in row else "eval/success"])
+
+
+def success(row: Row, name: str) -> tuple[float, int] | None:
+    """Returns (rate, episodes) of a module, as mean_success; None for a module that is not evaluated.
+
+    An evaluation that met the target is one that chance favoured; the fresh episodes, of which there are more, are not.
+    """
+    for kind, number in (("fresh", "fresh_n"), ("success", "n")):
+        rate, n = row.get(f"eval/{kind}/{name}"), row.get(f"eval/{number}/{name}")
+        if isinstance(rate, (int, float)) and isinstance(n, (int, float)) and 1 <= n < 2**53:
+            return min(max(float(rate), 0.0), 1.0), int(n)
+    return None
+
+
 def wilson(successes: int, episodes: int) -> tuple[float, float]:
     """Returns the 95 % Wilson interval of a success rate."""
     from scipy import stats  # a second to import, which --help need not wait for

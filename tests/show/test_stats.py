@@ -14,6 +14,21 @@ def test_series_lays_seeds_side_by_side():
     np.testing.assert_array_equal(values, [[0.5, 0.7], [np.nan, 1.0]])
 
 
+def test_fresh_episodes_count_where_the_target_was_tried_again():
+    """An evaluation of 47 episodes met the target by chance; the 100 fresh ones say what the policy does."""
+    row = {
+        "eval/success": 0.95,
+        "eval/success/push": 0.915,
+        "eval/n/push": 47,
+        "eval/success/pnp": 1.2,
+        "eval/n/pnp": 4,
+    }
+    assert stats.mean_success(row) == 0.95 and stats.success(row, "push") == (0.915, 47)
+    assert stats.success(row, "pnp") == (1.0, 4) and stats.success(row, "distractor1") is None
+    row |= {"eval/fresh": 0.93, "eval/fresh/push": 0.87, "eval/fresh_n/push": 100}
+    assert stats.mean_success(row) == 0.93 and stats.success(row, "push") == (0.87, 100)
+
+
 @pytest.mark.parametrize(
     ("successes", "episodes", "low", "high"),
     [(8, 10, 0.4902, 0.9433), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (95, 100, 0.8882, 0.9785)],

@@ -60,12 +60,21 @@ class Claim:
         first, second = (self.b, self.a) if self.smaller else (self.a, self.b)
         return statistics.mann_whitney(first, second)
 
+    def verdict(self, test: statistics.Comparison) -> str:
+        """Say whether the claim appears; with so few seeds that no outcome could show it, that it is not decided."""
+        level, numbers = statistics.LEVEL, (len(self.a), len(self.b))
+        least = 1 / math.comb(sum(numbers), numbers[0])  # of every seed of one side before every seed of the other
+        if test.p >= level and least >= level:
+            seeds = "{} and {} seeds".format(*numbers)
+            return f"**not decided** at {level:g}, which {seeds} cannot reach (their least p is {p_value(least)})"
+        return f"{APPEARS[test.p < level]} at {level:g}"
+
     def words(self, verdict: bool = True) -> str:
         """Say claim, test and verdict; without a verdict for a secondary measure."""
         test = self.comparison()
         if test is None:
             return f"- {self.text}: cannot be tested yet (no finished seeds on one side)."
-        said = f"{APPEARS[test.p < statistics.LEVEL]} at {statistics.LEVEL:g}. " if verdict else ""
+        said = f"{self.verdict(test)}. " if verdict else ""
         text = (
             f"- {self.text}: {said}{self.measure}, {self.name_a} against {self.name_b}: {spread(self.a)} against "
             f"{spread(self.b)} ({len(self.a)} and {len(self.b)} seeds), one-tailed Mann-Whitney U = {test.u:g}, "

@@ -125,7 +125,8 @@ def test_perturbation(tmp_path, monkeypatch):
     falls, other, claim = perturbation.findings(pd.DataFrame(found), conditions)
     assert "at episode 300 success falls by 0.583 [0.583, 0.583]" in falls and "3 of 3 seeds" in falls
     assert "3 of 4 seeds had a former level of 0.9" in other
-    assert "**does not appear** at 0.01" in claim and "U = 9" in claim  # three seeds: p = 0.05
+    assert "**not decided** at 0.01, which 3 and 3 seeds cannot reach (their least p is 0.0500)" in claim
+    assert "U = 9" in claim
     assert "median 100 (100 to 100) against median 200 (200 to never; 1 never)" in claim
     lines = lines_of(perturbation.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
     assert any(list(line.get_xdata()) == [300, 300] and line.get_linestyle() == "--" for line in lines)  # the onset

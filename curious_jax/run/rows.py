@@ -11,6 +11,7 @@ from curious_jax.errors import ConfigError
 from curious_jax.run import files
 
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"  # in a run's folder
+FRESH = "eval/fresh"  # where --target-success was met: success on fresh episodes, which confirms that evaluation
 RENAMED = {"nan_episodes": "invalid_episodes"}  # keys of earlier versions
 
 

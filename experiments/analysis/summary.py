@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from curious_jax.run.rows import FRESH
 from experiments.analysis import statistics
 from experiments.analysis.figures import NAMES
 from experiments.analysis.statistics import MASTERED, Interval
-from experiments.analysis.table import DONE, FRESH, REASON, STATUS, SUCCESS, Table, ends_at_target, modules, per_seed
+from experiments.analysis.table import DONE, REASON, STATUS, SUCCESS, Table, ends_at_target, modules, per_seed
 from experiments.engine.grid import Condition
 
 ENDED = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
-from curious_jax.run.rows import RENAMED
+from curious_jax.run.rows import FRESH, RENAMED
 from experiments.engine.cells import CellState
 from experiments.engine.plan import Planned
 
@@ -31,7 +31,6 @@ TIME = "wall_s"  # the one column that differs between two runs of the same comm
 DONE = "done"
 DIGITS = "%.6g"  # of every number in a table
 SUCCESS = "eval/success"
-FRESH = "eval/fresh"  # where --target-success was met: success on fresh episodes, which confirms that evaluation
 PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only reads where there are no cells
 
 

@@ -21,7 +21,7 @@ from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
-from curious_jax.run.rows import parse_row
+from curious_jax.run.rows import FRESH, parse_row
 from experiments.engine.grid import CELLS, Cell, Condition
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     if config:
         check_config(cell, config, folder)
     rows, problem = read_rows(folder / runfolder.METRICS)
-    complete = config is not None and not problem and not lacking(cell, config, rows)
+    complete = config is not None and not problem and not lacking(cell, config, rows) and has_ended(cell, config, rows)
     state = _state(folder, note, config is not None, complete)
     if state is CellState.MISSING:
         return Inspection(state, reason=note.get("reason", ""))
@@ -140,6 +140,14 @@ def lacking(cell: Cell, config: TrainConfig, rows: list[Row], state: CellState =
         if not early and len(found) < len(expected):
             return f"{runfolder.METRICS} ends at {found[-1]:,} of {expected[-1]:,} episodes"
     return ""
+
+
+def has_ended(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
+    """Say whether rows that lack nothing are those of a whole run: to its last evaluation, or to its target."""
+    last, target = evaluations(config)[-1], config.target_success
+    own = [[row for row in rows if row.get("seed", cell.first) == seed] for seed in cell.seeds]
+    reached = target is not None and all(any(row.get(FRESH, -1.0) >= target for row in found) for found in own)
+    return reached or all(found and found[-1]["episodes"] == last for found in own)
 
 
 def evaluations(config: TrainConfig) -> list[int]:

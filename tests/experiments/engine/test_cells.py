@@ -143,6 +143,19 @@ def test_a_run_that_reached_its_target_may_end_early(tmp_path):
     assert state(tmp_path, cell) is CellState.DONE
 
 
+@pytest.mark.parametrize(("fresh", "expected"), [
+    (None, CellState.MISSING), ((0.5, 0.4), CellState.MISSING), ((0.5, 0.6), CellState.DONE)])  # fmt: skip
+def test_without_a_summary_a_run_with_a_target_is_done_when_every_seed_met_it(tmp_path, fresh, expected):
+    """Its checkpoints gone as well, rows alone must tell a run that was cut off from one that ended early."""
+    cell = Cell(condition(algorithm="curious", target_success=0.5), 0, 2)
+    path = make_cell(cell, tmp_path, status=None, rows=1) / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.open()]
+    if fresh:
+        rows = [row | {"eval/fresh": value} for row, value in zip(rows, fresh, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert state(tmp_path, cell) is expected
+
+
 def test_settings_are_noted_and_others_refused(tmp_path):
     cells.check_condition(tmp_path, CELL.condition)
     assert list(tmp_path.iterdir()) == []

@@ -115,8 +115,11 @@ def per_seed(
 
 
 def ends_at_target(table: Table) -> bool:
-    """Tell whether seeds were trained until a target was met, so that each curve has a length of its own."""
-    return FRESH in table and bool(table[FRESH].notna().any())
+    """Tell whether seeds were trained until a target was met, so that each curve has a length of its own.
+
+    Where one seed of a table met it, the others were trained so too.
+    """
+    return FRESH in table
 
 
 def modules(table: Table, achievable: bool = False) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
+from curious_jax.run.rows import FRESH
 from curious_jax.show import curves
 from curious_jax.show.stats import Row, module_names, rate_over_seeds, success, wilson
 
@@ -113,7 +114,7 @@ def _success_table(rows: Sequence[Row]) -> tuple[str, str]:
         numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
         lines.append(f"<td>{dot}{html.escape(name)}</td>{numbers}")
     seeds = f", {len(last)} seeds: the interval is that of their mean (Student's t)" if several else ""
-    fresh = ", on fresh episodes where the target was met" if any("eval/fresh" in row for row in last) else ""
+    fresh = ", on fresh episodes where the target was met" if any(FRESH in row for row in last) else ""
     said = f"The last evaluation, after {rows[-1]['episodes']:,} training episodes{fresh}{seeds}."
     return said, "".join(f"<tr>{line}</tr>" for line in lines)
 

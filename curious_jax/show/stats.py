@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from curious_jax.run.rows import FRESH
+
 Row = dict[str, Any]
 CONFIDENCE = 0.95
 
@@ -34,7 +36,7 @@ def series(rows: Sequence[Row], key: str) -> tuple[np.ndarray, np.ndarray]:
 
 def mean_success(row: Row) -> float:
     """Returns the mean success of a row: on fresh episodes, where a target was tried again, else of the evaluation."""
-    return float(row["eval/fresh" if "eval/fresh" in row else "eval/success"])
+    return float(row[FRESH if FRESH in row else "eval/success"])
 
 
 def success(row: Row, name: str) -> tuple[float, int] | None:
@@ -42,8 +44,8 @@ def success(row: Row, name: str) -> tuple[float, int] | None:
 
     An evaluation that met the target is one that chance favoured; the fresh episodes, of which there are more, are not.
     """
-    for kind, number in (("fresh", "fresh_n"), ("success", "n")):
-        rate, n = row.get(f"eval/{kind}/{name}"), row.get(f"eval/{number}/{name}")
+    for kind, number in ((FRESH, f"{FRESH}_n"), ("eval/success", "eval/n")):
+        rate, n = row.get(f"{kind}/{name}"), row.get(f"{number}/{name}")
         if isinstance(rate, (int, float)) and isinstance(n, (int, float)) and 1 <= n < 2**53:
             return min(max(float(rate), 0.0), 1.0), int(n)
     return None

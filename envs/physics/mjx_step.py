@@ -1,6 +1,7 @@
 """One physics step of MJX's jax implementation, made to agree with C MuJoCo and to run at a usable speed.
 
-It is `mjx.step` for the Euler integrator, composed of mjx's own stages, with two additions described below.
+It is `mjx.step` for the Euler integrator, composed of mjx's own stages but for the solver (mjx_solver.py), with two
+additions described below.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from mujoco import mjx
 from mujoco.mjx._src import math as mjx_math
 
+from envs.physics import mjx_solver
+
 Array = jax.Array
 
 
@@ -27,7 +30,7 @@ def step(model: mjx.Model, data: mjx.Data, welded: WeldedBody) -> mjx.Data:
     data = _with_weld_bias(data, welded)
     data = mjx.fwd_actuation(model, data)
     data = mjx.fwd_acceleration(model, data)
-    data = mjx.solve(model, data)
+    data = mjx_solver.solve(model, data)
     return mjx.euler(model, data)
 
 

@@ -44,8 +44,13 @@ class MjxPhysics:
             inputs = {"qpos": qpos, "qvel": qvel, "ctrl": ctrl, "mocap_pos": pos[None], "mocap_quat": quat[None]}
             data = blank.replace(**{name: x.astype(blank.qpos.dtype) for name, x in inputs.items()})
             with _full_precision(), mjx_step.unfused_kinematics():
-                data = jax.lax.fori_loop(0, protocol.SUBSTEPS, lambda _, d: mjx_step.step(put, d, welded), data)
-            return data.qpos, data.qvel, data.sensordata
+                data, *before = jax.lax.fori_loop(
+                    0,
+                    protocol.SUBSTEPS,
+                    lambda _, now: (mjx_step.step(put, now[0], welded), now[0].qpos, now[0].qvel),
+                    (data, data.qpos, data.qvel),
+                )
+            return data.qpos, data.qvel, mjx_step.sense(put, data, *before)
 
         return cls(jax.jit(control_step))  # jitted, so that a program that calls it twice traces it once
 

@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Where the search stands."""
+    """The search between two steps."""
 
     qacc: Array  # [V]
     residual: Array  # [R] J qacc - aref

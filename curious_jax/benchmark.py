@@ -45,7 +45,9 @@ def parser() -> options.Parser:
         help="compile for h100, h200, a100, v5e or v6e, which need not be there, and count launches, operations and "
         "bytes; nothing is run",
     )
-    result.add_argument("--programs", metavar="NAME", help="with --compile-for: updates, cycle or all [default: all]")
+    result.add_argument(
+        "--programs", metavar="NAME", help="with --compile-for: updates, physics, cycle, or all [default: all]"
+    )
     result.add_argument(
         "--keep-hlo", type=options.path, metavar="DIR", help="with --compile-for: the optimised programs into DIR"
     )
@@ -107,8 +109,8 @@ def _compile_for(settings: dict[str, Any], given: dict[str, Any]) -> int:
     for option in ("profile", "suite"):
         if given[option]:
             raise ConfigError(f"--{option} and --compile-for: give one of them")
-    if given["programs"] not in (None, "all", "updates", "cycle"):
-        raise ConfigError(f"--programs {given['programs']}: must be updates, cycle or all")
+    if given["programs"] not in (None, "all", "updates", "physics", "cycle"):
+        raise ConfigError(f"--programs {given['programs']}: must be updates, physics, cycle or all")
     target = targets.find(given["compile_for"])
     import jax
 

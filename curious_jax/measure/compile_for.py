@@ -1,7 +1,8 @@
 """Compiles the training programs for an accelerator that is not here, and counts what they launch, compute and move.
 
-Two programs: `updates`, the gradient steps of one cycle by themselves, and `cycle`, whole training cycles. What one
-update or one control step costs is read from the body of its loop in the optimised program.
+Three programs: `updates`, the gradient steps of one cycle by themselves; `physics`, one control step by itself; and
+`cycle`, whole training cycles. An update's or a control step's cost is read from the body of its loop in the optimised
+program.
 """
 
 import functools
@@ -21,7 +22,7 @@ from curious_jax.measure import hlo
 from curious_jax.measure.targets import Target, make_device
 from curious_jax.types import Env
 
-PARTS = ("updates", "cycle")
+PARTS = ("updates", "cycle")  # compiled unless others are asked for: a cycle holds the physics too
 # The loops of which one pass is described, by the scopes that they hold and do not hold.
 LOOPS = {
     "update": ("gradients", "physics"),
@@ -57,6 +58,7 @@ def measure(
 
     Args:
       env: with jax physics.
+      parts: of updates, physics and cycle.
       keep: a folder for the optimised programs, NAME.hlo.
       say: gets a line before each compilation.
     """
@@ -94,8 +96,10 @@ def measure(
             (keep / f"{target.name}-{part}.hlo").write_text(text)
         read = hlo.read(text)
         result["programs"][part] = sizes(program, seconds)
+        if part == "physics":
+            result["programs"][part]["control_step"] = describe(read.cost(), target)
         for name, scopes in LOOPS.items():
-            loop = read.loop(*scopes)
+            loop = read.loop(*scopes) if name not in result["programs"][part] else None
             if loop is not None:
                 # XLA may have unrolled a loop: then a pass is several of ours.
                 cost = loop.cost.times((loop.trips or passes[name]) / passes[name])
@@ -104,8 +108,8 @@ def measure(
 
 
 def compile_program(run: Setup, part: str, target: Target, sharding: jax.sharding.Sharding) -> tuple[Any, float]:
-    """Compiles the program `updates` or `cycle` for the target: (the program, seconds of XLA alone)."""
-    function, shapes = updates(run) if part == "updates" else cycle(run)
+    """Compiles the program of this name for the target: (the program, seconds of XLA alone)."""
+    function, shapes = {"updates": updates, "physics": physics, "cycle": cycle}[part](run)
     there = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)
     lowered = jax.jit(function, donate_argnums=0).trace(*there).lower(lowering_platforms=(target.platform,))
     start = time.perf_counter()
@@ -122,6 +126,18 @@ def initial(run: Setup) -> Any:
 def cycle(run: Setup) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Gives the program of whole cycles, and the shapes of its arguments; the first is donated."""
     return functools.partial(trainer.train_epoch, run), (initial(run), no_metrics(run.config), jnp.int32(1))
+
+
+def physics(run: Setup) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Gives the program of a control step of all environments, and its arguments' shapes; the first is donated."""
+    number = run.config.num_seeds * run.config.schedule.num_envs
+
+    def step(states: Any, actions: jax.Array) -> Any:
+        with jax.named_scope("physics"):
+            return jax.vmap(run.env.step)(states, actions)
+
+    states = jax.eval_shape(lambda key: jax.vmap(run.env.reset)(jax.random.split(key, number)), jax.random.key(0))
+    return step, (states, jax.ShapeDtypeStruct((number, run.env.action_size), jnp.float32))
 
 
 def updates(run: Setup) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -6,6 +6,7 @@
 import json
 from pathlib import Path
 
+import jax
 import pytest
 
 from curious_jax import config as configs
@@ -16,16 +17,18 @@ from curious_jax.measure import compile_for, targets
 pytestmark = pytest.mark.usefixtures("optimised")
 FILE = Path(__file__).with_name("budgets.json")
 GROWTH = 1.05
+NAMES, PARTS = ("h100", "v5e"), ("updates", "physics")
 
 
-def count_updates(name):
-    """Compiles the gpu preset's updates for a device: launches per update, bytes of temporaries and of code."""
+def count(name, part):
+    """Compiles the gpu preset's updates or jax physics: launches of an update or a physics step, temporaries, code."""
+    jax.config.update("jax_platforms", "cpu")  # as benchmark does: nothing runs on the device
     target = targets.find(name)
     config = configs.make_config(target.platform, physics="jax")
     env = environment.make_env(config)
-    program = compile_for.measure(target, config, env, ("updates",), say=lambda row: None)["programs"]["updates"]
-    update = program["update"]["launches"]
-    return {"launches": update, "temporary_bytes": program["temporary_bytes"], "code_bytes": program["code_bytes"]}
+    program = compile_for.measure(target, config, env, (part,), say=lambda row: None)["programs"][part]
+    launches = program["update" if part == "updates" else "physics_step"]["launches"]
+    return {"launches": launches, "temporary_bytes": program["temporary_bytes"], "code_bytes": program["code_bytes"]}
 
 
 def _needs(name):
@@ -35,23 +38,22 @@ def _needs(name):
         pytest.skip(str(error))
 
 
-def _hold(name, counted):
-    for figure, most in json.loads(FILE.read_text())[name].items():
-        assert counted[figure] <= GROWTH * most, f"{name}: {figure} is {counted[figure]:,}, its budget {most:,}"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["h100", "v5e"])
-def test_an_update_stays_within_its_budget(name):
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_programs_stay_within_their_budgets(name, part):
     _needs(name)
-    _hold(name, count_updates(name))
+    counted = count(name, part)
+    for figure, most in json.loads(FILE.read_text())[name][part].items():
+        assert counted[figure] <= GROWTH * most, f"{name}, {part}: {figure} is {counted[figure]:,}, budget {most:,}"
 
 
 def test_the_budgets_are_the_goals():
     held = json.loads(FILE.read_text())
-    assert set(held) == {"h100", "v5e"}
-    assert held["h100"]["launches"] <= 50
+    assert {name: tuple(parts) for name, parts in held.items()} == dict.fromkeys(NAMES, PARTS)
+    assert held["h100"]["updates"]["launches"] <= 50
+    assert held["v5e"]["physics"]["code_bytes"] <= 60e6
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({name: count_updates(name) for name in ("h100", "v5e")}, indent=2) + "\n")
+    FILE.write_text(json.dumps({name: {part: count(name, part) for part in PARTS} for name in NAMES}, indent=2) + "\n")

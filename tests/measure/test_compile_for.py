@@ -32,6 +32,12 @@ def test_an_update_is_counted_once_however_many_there_are(here, optimised, tmp_p
     assert "HloModule" in (tmp_path / "here-updates.hlo").read_text()
 
 
+def test_a_control_step_by_itself(here, optimised):
+    program = measure(tiny_config(), "physics")["programs"]["physics"]
+    assert program["control_step"]["launches"] >= 1
+    assert "update" not in program
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_the_cycle_holds_updates_and_control_steps(here, optimised, seeds):

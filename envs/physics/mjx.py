@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from mujoco import mjx
 
-from envs.physics import mjx_solver, mjx_step, protocol
+from envs.physics import mjx_contacts, mjx_solver, mjx_step, protocol
 from envs.physics.protocol import Array, PhysicsState
 
 
@@ -30,6 +30,7 @@ class MjxPhysics:
           ValueError: for a scene the backend cannot drive.
         """
         protocol.check_model(model)
+        mjx_contacts.check_model(model)
         mjx_solver.check_model(model)
         model = copy.copy(model)
         # In single precision a warm start that is close looks converged: the solver then keeps the last step's

@@ -21,6 +21,17 @@ from mujoco.mjx._src import math as mjx_math
 Array = jax.Array
 
 
+def check_model(model: mujoco.MjModel) -> None:
+    """Refuses constraints that `make_rows` makes no rows for.
+
+    Raises:
+      ValueError: if `model` has contacts without friction or limited ball joints.
+    """
+    balls = model.jnt_type == int(mujoco.mjtJoint.mjJNT_BALL)
+    if (model.geom_condim == 1).any() or (balls & (model.jnt_limited > 0)).any():
+        raise ValueError("the jax backend needs contacts with friction (condim 3 or more) and no limited ball joints")
+
+
 def moving_dofs(model: mujoco.MjModel) -> np.ndarray:
     """[bodies, nv]: 1 where a degree of freedom moves a body."""
     moves = np.zeros((model.nbody, model.nv), np.float32)

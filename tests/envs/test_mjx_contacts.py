@@ -21,6 +21,13 @@ def test_moving_dofs_are_the_columns_of_c_mujocos_jacobians_that_are_not_zero():
         np.testing.assert_array_equal(moves[body], (np.abs(moved) + np.abs(turned)).max(axis=0) > 1e-9)
 
 
+def test_scenes_with_other_constraints_are_refused():
+    mjx_contacts.check_model(scene.build_model(2))
+    text = '<mujoco><worldbody><body><freejoint/><geom size="1" condim="1"/></body></worldbody></mujoco>'
+    with pytest.raises(ValueError, match="contacts with friction"):
+        mjx_contacts.check_model(mujoco.MjModel.from_xml_string(text))
+
+
 @pytest.mark.slow
 def test_rows_are_mjxs_own():
     """Cubes inside the table, the floor, each other and a finger, a hand away from its weld, a joint at its limit."""

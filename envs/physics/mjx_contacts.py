@@ -6,6 +6,7 @@ at every step which degrees of freedom move a body. The numbers here are theirs,
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -46,11 +47,11 @@ def collide(model: mjx.Model, data: mjx.Data) -> mjx.Data:
     """Finds all contacts, as `mjx.collision` does for scenes that do not limit their number."""
     groups = _by_condim(collision_driver._contact_groups(model, data))
     found: list[Any] = [None] * len(groups)
-    for types in {key.types for key, _ in groups}:
-        own = [i for i, (key, _) in enumerate(groups) if key.types == types]
-        pairs = jnp.concatenate([groups[i][1].geom for i in own])
-        detect = collision_driver._COLLISION_FUNC[types]
-        touching = detect(model, data, groups[own[0]][0], pairs)
+    for kind in dict.fromkeys(_kind(key) for key, _ in groups):
+        own = [i for i, (key, _) in enumerate(groups) if _kind(key) == kind]
+        key, pairs = groups[own[0]][0], jnp.concatenate([groups[i][1].geom for i in own])
+        detect = collision_driver._COLLISION_FUNC[key.types]
+        touching = detect(model, data, key, pairs)
         ends = np.cumsum([detect.ncon * len(groups[i][1].geom) for i in own])
         for i, part in zip(own, zip(*(jnp.split(x, ends[:-1]) for x in touching), strict=True), strict=True):
             contact = jax.tree.map(functools.partial(jnp.repeat, repeats=detect.ncon, axis=0), groups[i][1])
@@ -77,6 +78,11 @@ def make_rows(model: mjx.Model, data: mjx.Data, moves: np.ndarray) -> mjx.Data:
     reference = -b * (rows.J @ data.qvel) - k * impedance * rows.pos_aref
     changed = {"J": rows.J, "D": 1 / resistance, "aref": reference, "pos": rows.pos_aref + rows.margin}
     return data.tree_replace({f"_impl.efc_{name}": value for name, value in changed.items()})
+
+
+def _kind(key: Any) -> Any:
+    """Gives the part of a group's key that chooses its collision test: types of geometry, and their meshes."""
+    return dataclasses.replace(key, condim=0)
 
 
 def _by_condim(groups: dict[Any, Any]) -> list[tuple[Any, Any]]:

@@ -1,9 +1,8 @@
 """Newton's method for the constraint forces of MJX's jax implementation, in few and large operations.
 
 It minimises what `mjx.solve` minimises for pyramidal friction cones (MuJoCo documentation, "Computation: Primal
-problem"), and differs in how far it goes along a direction. `mjx.solve` always takes ten rounds of three points each,
-130 kernels on a GPU, and can end in single precision where the slope is not 0; here Newton's method in one dimension
-brings the slope to 0.
+problem"), and differs in how it finds how far to go along a direction. `mjx.solve` always takes ten rounds of three
+points each, 130 kernels on a GPU; here Newton's method in one dimension looks at four points.
 """
 
 from __future__ import annotations

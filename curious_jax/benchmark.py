@@ -46,7 +46,10 @@ def parser() -> options.Parser:
         "bytes; nothing is run",
     )
     result.add_argument(
-        "--programs", metavar="NAME", help="with --compile-for: updates, physics, cycle, or all [default: all]"
+        "--programs",
+        metavar="NAME",
+        help="with --compile-for: updates, physics, cycle, or all of these [default: all]; or warp, to count the "
+        "launches of a physics step of MuJoCo Warp, which is not compiled",
     )
     result.add_argument(
         "--keep-hlo", type=options.path, metavar="DIR", help="with --compile-for: the optimised programs into DIR"
@@ -109,15 +112,21 @@ def _compile_for(settings: dict[str, Any], given: dict[str, Any]) -> int:
     for option in ("profile", "suite"):
         if given[option]:
             raise ConfigError(f"--{option} and --compile-for: give one of them")
-    if given["programs"] not in (None, "all", "updates", "physics", "cycle"):
-        raise ConfigError(f"--programs {given['programs']}: must be updates, physics, cycle or all")
-    target = targets.find(given["compile_for"])
+    if given["programs"] not in (None, "all", "updates", "physics", "cycle", "warp"):
+        raise ConfigError(f"--programs {given['programs']}: must be updates, physics, cycle, all or warp")
+    target = targets.find(given["compile_for"], compiler=given["programs"] != "warp")
     import jax
 
     jax.config.update("jax_platforms", "cpu")
     start.start_jax("none")
-    from curious_jax.measure import compile_for
+    from curious_jax.measure import compile_for, warp_launches
 
+    if given["programs"] == "warp":
+        config = configs.make_config(target.platform, **settings)
+        warp_launches.check(target, config)
+        counted = warp_launches.count(target, environment.make_env(dataclasses.replace(config, physics="c")).model)
+        print(json.dumps(counted) if given["json"] else warp_launches.text(counted))
+        return program.DONE
     parts = compile_for.PARTS if given["programs"] in (None, "all") else (given["programs"],)
     config = configs.make_config(target.platform, **settings)
     compile_for.check(config)

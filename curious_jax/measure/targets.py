@@ -63,8 +63,8 @@ TARGETS = {
 COMPILERS = {"cuda": ("jax_plugins.xla_cuda12", "compile-gpu"), "tpu": ("libtpu", "compile-tpu")}
 
 
-def find(name: str) -> Target:
-    """Returns the target of this name, with its compiler installed.
+def find(name: str, compiler: bool = True) -> Target:
+    """Returns the target of this name, with its compiler installed (unless `compiler` is false).
 
     Raises:
       ConfigError: for an unknown name, and where the compiler is missing.
@@ -72,7 +72,7 @@ def find(name: str) -> Target:
     if name not in TARGETS:
         raise ConfigError(f"--compile-for {name}: unknown, choose one of {', '.join(TARGETS)}")
     module, extra = COMPILERS[TARGETS[name].platform]
-    if not _is_installed(module):
+    if compiler and not _is_installed(module):
         raise ConfigError(f"--compile-for {name}: needs a compiler for it: pip install 'curious_jax[{extra}]'")
     return TARGETS[name]
 

@@ -161,6 +161,14 @@ def test_holding_on_mjx_jax():
 
 
 @pytest.mark.slow
+def test_motion_on_mjx_warp():
+    pytest.importorskip("warp")
+    check_directions("warp")
+    check_drift("warp")
+    check_script("warp", 10, 9)
+
+
+@pytest.mark.slow
 def test_holding_on_mjx_warp():
     pytest.importorskip("warp")
     check_hold("warp")
@@ -169,3 +177,9 @@ def test_holding_on_mjx_warp():
 @pytest.mark.slow
 def test_stacking_on_mjx_jax():
     check_stack("jax")
+
+
+@pytest.mark.slow
+def test_stacking_on_mjx_warp():
+    pytest.importorskip("warp")
+    check_stack("warp")

@@ -53,7 +53,7 @@ def test_an_unknown_device(refuse):
 @pytest.mark.parametrize(
     "argv, start",
     [
-        (("--programs", "update"), "--programs update: must be updates, physics, cycle or all"),
+        (("--programs", "update"), "--programs update: must be updates, physics, cycle, all or warp"),
         (("--profile", "here"), "--profile and --compile-for: give one of them"),
         (("--physics", "c"), "--physics c: runs on CPUs"),
         (("--physics", "warp"), "--physics warp: is compiled on the GPU itself"),

@@ -40,6 +40,12 @@ def parser() -> options.Parser:
         help="the standard table of speeds into DIR: more and fewer worlds, batches and seeds than the settings name",
     )
     result.add_argument(
+        "--rows",
+        metavar="PART=N,N;...",
+        help="with --suite: only these rows: rollouts of so many worlds, updates of such batches, cycles of so many "
+        "seeds, as in rollouts=64,256;cycles=1,10 [default: all three, around the settings]",
+    )
+    result.add_argument(
         "--compile-for",
         metavar="DEVICE",
         help="compile for h100, h200, a100, v5e or v6e, which need not be there, and count launches, operations and "
@@ -68,6 +74,8 @@ def main(argv: Sequence[str] | None) -> int:
         raise ConfigError(f"--seconds {given['seconds']}: must be more than 0 and at most 600")
     if given["profile"] and given["suite"]:
         raise ConfigError("--profile and --suite: give one of them")
+    if given["rows"] is not None and not given["suite"]:
+        raise ConfigError(f"--rows {given['rows']}: give it with --suite")
     if given["compile_for"] is not None:
         return _compile_for(arguments.settings, given)
     for option in ("programs", "keep_hlo"):
@@ -92,8 +100,9 @@ def main(argv: Sequence[str] | None) -> int:
     elif given["suite"]:
         from curious_jax.measure import suite
 
+        rows = None if given["rows"] is None else suite.read_rows(given["rows"])
         folder = _folder("--suite", given["suite"])
-        result = suite.run(config, seconds, lambda row: print(row, file=sys.stderr, flush=True))
+        result = suite.run(config, seconds, lambda row: print(row, file=sys.stderr, flush=True), rows)
         suite.write(result, folder)
         text = suite.table(result)
     else:

@@ -13,6 +13,7 @@ import jax
 
 from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
+from curious_jax.errors import ConfigError
 from curious_jax.measure import timing
 from curious_jax.run import folder as runfolder
 from curious_jax.run import memory
@@ -32,13 +33,39 @@ def list_rows(config: TrainConfig) -> dict[str, list[int]]:
     }
 
 
-def run(config: TrainConfig, seconds: float, say: Callable[[str], Any] = print) -> dict[str, Any]:
-    """Measures all rows and returns plain data.
+def read_rows(text: str) -> dict[str, list[int]]:
+    """Reads the rows that --rows names, such as `rollouts=2048,8192;cycles=1,10`: part -> sizes.
+
+    Raises:
+      ConfigError: naming what is wrong.
+    """
+    found: dict[str, list[int]] = {}
+    for one in text.split(";"):
+        part, _, sizes = (word.strip() for word in one.partition("="))
+        numbers = [size.strip() for size in sizes.split(",")]
+        if part not in PARTS or not all(size.isdecimal() and int(size) > 0 for size in numbers):
+            raise ConfigError(
+                f"--rows {text}: must be {', '.join(PARTS)} with sizes of 1 or more, as in rollouts=64,256;cycles=1,10"
+            )
+        found[part] = [int(size) for size in numbers]
+    return found
+
+
+def run(
+    config: TrainConfig,
+    seconds: float,
+    say: Callable[[str], Any] = print,
+    wanted: dict[str, list[int]] | None = None,
+) -> dict[str, Any]:
+    """Measures rows and returns plain data.
 
     Args:
       seconds: how long to run each row.
       say: gets every row as it is there.
+      wanted: the sizes of each part's rows, no rows for a part that is not named; None: those of `list_rows`.
     """
+    if wanted is None:
+        wanted = {part: list_rows(config)[name] for part, (_, name) in PARTS.items()}
 
     def row(measure: Callable[[TrainConfig, float], dict[str, Any]], name: str, value: int) -> dict[str, Any]:
         where: dict[str, Any] = {name: value}
@@ -50,8 +77,7 @@ def run(config: TrainConfig, seconds: float, say: Callable[[str], Any] = print) 
         return result
 
     rows = {
-        part: [row(measure, name, value) for value in list_rows(config)[name]]
-        for part, (measure, name) in PARTS.items()
+        part: [row(measure, name, value) for value in wanted.get(part, [])] for part, (measure, name) in PARTS.items()
     }
     about = {
         "device": jax.devices()[0].device_kind,
@@ -130,6 +156,8 @@ def table(result: dict[str, Any]) -> str:
     """Formats the rows as Markdown."""
     lines = [f"{result['device']} ({result['platform']}), preset {result['preset']}, {', '.join(result['modules'])}"]
     for part, (title, columns) in _COLUMNS.items():
+        if not result[part]:
+            continue
         columns = (*columns, "compile_s")
         lines += ["", f"{title}:", "", "| " + " | ".join(columns) + " |", "|" + "---:|" * len(columns)]
         first = next((row["cycle_s"] for row in result[part] if "cycle_s" in row), None)

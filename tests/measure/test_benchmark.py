@@ -80,6 +80,25 @@ def test_suite_has_a_row_for_every_size(small, tmp_path, capsys, monkeypatch):
     assert len(printed.err.splitlines()) == 6  # each row as it came
 
 
+def test_the_suite_measures_only_the_rows_that_are_named(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(suite.timing, "rollout_time", lambda *_: (0.5, 1.0))
+    assert benchmark.main([*small, "--rows", "rollouts=2, 6", "--suite", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "suite.json").read_text())
+    assert [row["num_envs"] for row in result["rollouts"]] == [2, 6] and not result["updates"] and not result["cycles"]
+    assert "Rollouts" in (tmp_path / "suite.md").read_text() and "Updates" not in (tmp_path / "suite.md").read_text()
+
+
+@pytest.mark.parametrize("rows", ["worlds=3", "rollouts=", "rollouts=0", "rollouts=2,x", "", "cycles=1;2"])
+def test_bad_rows(refuse, tmp_path, rows):
+    line = refuse(benchmark, "--suite", str(tmp_path / "suite"), "--rows", rows)
+    assert line.startswith(f"error: --rows {rows}: must be rollouts, updates, cycles with sizes")
+    assert not (tmp_path / "suite").exists()
+
+
+def test_rows_without_a_suite(refuse):
+    assert refuse(benchmark, "--rows", "cycles=1") == "error: --rows cycles=1: give it with --suite"
+
+
 def test_the_suite_s_rows_lie_around_the_settings():
     config = tiny_config(num_envs=128, batch_size=256, capacity=200)
     rows = {"num_envs": [1, 16, 128, 512], "batch_size": [64, 256, 1024], "num_seeds": [1, 10]}

@@ -1,4 +1,4 @@
-"""The visit to a GPU, rehearsed on a CPU: small, but all of it, with warp physics."""
+"""The visit to a GPU: its order and its figures, and the whole of it rehearsed on a CPU, small, with warp physics."""
 
 import importlib.util
 import json
@@ -11,56 +11,125 @@ from pathlib import Path
 
 import pytest
 
+from experiments.checks import gpu_visit
+
 SCRIPT = Path(__file__).parents[3] / "experiments" / "checks" / "gpu_check.sh"
-SMALL = "--num-envs 4 --updates-per-cycle 2 --batch-size 16 --capacity 100"
+SMALL = "--num-envs 4 --updates-per-cycle 2 --batch-size 16 --capacity 100 --episodes 8 --evaluation-episodes 4 "
+SMALL += "--evaluation-interval 8"
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 needs_warp = pytest.mark.skipif(importlib.util.find_spec("warp") is None, reason="warp-lang is not installed")
 
 
-def visit(out, **settings):
+def check(out, *options, cwd=None):
     """Runs the script with this interpreter as its python3; its status and the lines it says."""
     tools = out.parent / "bin"
     tools.mkdir(exist_ok=True)
     python = tools / "python3"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    env = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", **settings}
-    done = subprocess.run(["bash", str(SCRIPT), str(out)], env=env, capture_output=True, text=True)
+    env = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", str(SCRIPT), str(out), *options], env=env, capture_output=True, text=True, cwd=cwd)
     return done.returncode, done.stdout
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_what_tells_most_is_measured_first(tmp_path):
+    parts = gpu_visit.plan(tmp_path, gpu_visit.Sizes(), "GPU 0: NVIDIA H200 (UUID: GPU-0)")
+    names = [part.name for part in parts]
+    assert names[0] == "parity" and names[6:10] == ["physics", "train-gpu-0", "train-fast-0", "seeds"]
+    assert all(name.startswith("updates-") for name in names[1:6]) and len(set(names)) == len(names)
+    assert names[10:] == ["train-gpu-1", "train-fast-1", "train-gpu-2", "train-fast-2", "floors-updates",
+                          "floors-warp", "profile"]  # fmt: skip
+    flags = {part.env["JAX_DEFAULT_MATMUL_PRECISION"] + part.env.get("XLA_FLAGS", "") for part in parts[1:6]}
+    assert len(flags) == 5
+    rows = parts[6].command
+    assert rows[rows.index("--rows") + 1] == "rollouts=2048,4096,8192,16384,32768"
+    assert "h200" in parts[-2].command
+    slow = gpu_visit.plan(tmp_path, gpu_visit.Sizes(patience=2.0))
+    assert slow[0].seconds == 2 * parts[0].seconds
+    without = [part.name for part in gpu_visit.plan(tmp_path, gpu_visit.Sizes(), "NVIDIA L4")]
+    assert not any(name.startswith("floors") for name in without)
+
+
+def test_a_part_that_fails_or_takes_too_long_stops_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu_visit, "LEAST", 0.1)
+    part = gpu_visit.Part
+    parts = [part("bad", 20, ("json.nothing",)), part("long", 0.5, ("http.server", "0", "--bind", "127.0.0.1")),
+             part("training", 0.5, ("http.server", "0", "--bind", "127.0.0.1"), cut=True),
+             part("good", 20, ("json.tool", "--help"), {"SEEN": "1"})]  # fmt: skip
+    seen = []
+    went = gpu_visit.visit(tmp_path, parts, 60, lambda now: seen.append(len(now)))
+    assert [row["status"].partition(":")[0] for row in went] == ["failed", "failed", "cut", "done"]
+    assert seen == [1, 2, 3, 4] and "usage" in (tmp_path / "good.log").read_text()
+    assert "bad: failed" in capsys.readouterr().out
+    [late] = gpu_visit.visit(tmp_path, parts[:1], 0, lambda now: None)
+    assert late["status"] == "no time left"
+
+
+def test_the_figures_stand_beside_the_goals(tmp_path):
+    def leave(name, **values):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(values))
+
+    leave("parity.json", agrees=True)
+    leave("updates-tf32-on-buffers-off/suite.json", updates=[{"batch_size": 4096, "updates_per_s": 6000.0}])
+    leave("updates-tf32-off-buffers-off/suite.json", updates=[{"batch_size": 4096, "error": "MemoryError: none"}])
+    rows = [{"num_envs": n, "physics_steps_per_s": 1e3 * n} for n in (2048, 4096)]
+    leave("physics/suite.json", device="NVIDIA H200", jax="0.10.2", rollouts=rows)
+    leave("seeds/suite.json", cycles=[{"num_seeds": 1, "cycle_s": 2.0}, {"num_seeds": 10, "cycle_s": 6.0}])
+    for preset, seconds in (("gpu", 100.0), ("fast", None)):
+        reached = {"train_s": seconds} if seconds else None
+        leave(f"train-{preset}-0/summary.json", status="target_reached" if seconds else "interrupted", reached=reached)
+    (tmp_path / "train-gpu-1").mkdir()  # it never got as far as a summary
+    leave("floors-warp.log", device="NVIDIA H200", launches=85.0, launch_floor_s=2e-4, kernels=70, copies=3, fills=12)
+    result = {"gpu": "", **gpu_visit.gather(tmp_path, [{"part": "parity", "status": "done", "seconds": 3.0}])}
+    measured = [goal["measured"] for goal in result["goals"]]
+    assert measured == [4096e3, None, 6000.0, 100.0, 3.0]
+    assert [run["preset"] for run in result["training"]] == ["fast", "gpu"]
+    text = gpu_visit.table(result)
+    assert "# NVIDIA H200" in text and "agree: yes" in text and "MemoryError" in text
+    assert "| physics steps/s with 16,384 worlds, at least | 8,000,000 | not measured |" in text
+    assert "200 µs" in text and "| parity | done | 3 |" in text
+    nothing = gpu_visit.gather(tmp_path / "nothing", [])
+    assert all(goal["measured"] is None for goal in nothing["goals"])
+    assert "A GPU visit" in gpu_visit.table({"gpu": "", **nothing})
+
+
+def test_bad_sizes_are_refused_in_one_line(refuse, tmp_path):
+    line = refuse(gpu_visit, str(tmp_path / "out"), "--worlds", "many")
+    assert line == "error: --worlds many: must be whole numbers, comma-separated"
+    assert not (tmp_path / "out").exists()
+
+
+@needs_bash
 def test_a_visit_without_time_says_so_and_still_packs(tmp_path):
-    status, said = visit(tmp_path / "out", LIMIT="5")
+    status, said = check(tmp_path / "out", "--limit", "5", cwd=tmp_path)
     assert status == 1
-    assert "== parity: skipped, no time left" in said and "== suite: skipped" in said
-    assert tarfile.open(tmp_path / "out" / "results.tgz").getnames().count("./summary.txt") == 1
+    assert "parity: no time left" in said and "seeds: no time left" in said
+    names = tarfile.open(tmp_path / "out" / "results.tgz").getnames()
+    assert names.count("./summary.txt") == names.count("./gpu.json") == names.count("./gpu.md") == 1
 
 
+@needs_bash
 @needs_warp
 @pytest.mark.slow
 def test_rehearsal_on_a_cpu(tmp_path):
     out = tmp_path / "out"
-    status, said = visit(
+    status, said = check(
         out,
-        LIMIT="2500",
-        TRAIN_SECONDS="600",
-        PROFILE_SECONDS="600",  # the part that a busy machine makes longest
-        SUITE_SECONDS="900",
-        PRESET="cpu",
-        WORLDS="2",
-        SEEDS="0 1",
-        TRAIN_ARGS=f"{SMALL} --episodes 8 --evaluation-episodes 4 --evaluation-interval 8",
-        PROFILE_ARGS=f"{SMALL} --seconds 0.1",
-        SUITE_ARGS=f"{SMALL} --seconds 0.1 --physics warp --num-seeds 2",
+        *("--limit", "4000", "--patience", "6", "--seconds", "0.1", "--parity-worlds", "2", "--worlds", "2,4"),
+        *("--batch-size", "16", "--many-seeds", "2", "--seeds", "0", "--settings", SMALL),
     )
     assert status == 0, said
-    assert json.loads((out / "parity.json").read_text())["agrees"]
-    for seed in (0, 1):
-        summary = json.loads((out / f"run-{seed}" / "summary.json").read_text())
-        assert (summary["status"], summary["physics"], summary["seed"]) == ("completed", "warp", seed)
+    result = json.loads((out / "gpu.json").read_text())
+    assert result["parity"]["agrees"]
+    assert {part["status"] for part in result["parts"]} == {"done"}
+    rows = result["updates"] + result["physics"] + result["seeds"]
+    assert len(rows) == 5 + 2 + 2 and not any("error" in row for row in rows)
+    assert all(row["physics"] == "warp" for row in result["physics"])
+    for run in result["training"]:
+        assert (run["status"], run["physics"], run["seed"]) == ("completed", "warp", 0)
+    assert {run["preset"] for run in result["training"]} == {"gpu", "fast"}
     assert json.loads((out / "profile" / "profile.json").read_text())["physics"] == "warp"
-    suite = json.loads((out / "suite" / "suite.json").read_text())
-    rows = suite["rollouts"] + suite["updates"] + suite["cycles"]
-    assert len(rows) >= 6 and not any("error" in row for row in rows)
     names = tarfile.open(out / "results.tgz").getnames()
-    assert "./warp-kernels.tgz" in names and "./run-1/metrics.jsonl" in names
+    assert "./warp-kernels.tgz" in names and "./train-gpu-0/metrics.jsonl" in names and "./gpu.md" in names

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from mujoco import mjx
 
-from envs.physics import mjx_contacts, mjx_solver, mjx_step, protocol
+from envs.physics import mjx_contacts, mjx_solver, mjx_step, mjx_tree, protocol
 from envs.physics.protocol import Array, PhysicsState
 
 
@@ -32,10 +32,12 @@ class MjxPhysics:
         protocol.check_model(model)
         mjx_contacts.check_model(model)
         mjx_solver.check_model(model)
+        mjx_tree.check_model(model)
         model = copy.copy(model)
         # In single precision a warm start that is close looks converged: the solver then keeps the last step's
         # accelerations, and cubes at rest start rocking.
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
+        mjx_step.without_damping(model)
         _margins_into_sizes(model)
         put, blank = mjx.put_model(model, impl="jax"), mjx.make_data(model, impl="jax")
         welded = mjx_step.WeldedBody(model)
@@ -44,7 +46,7 @@ class MjxPhysics:
             """A control step of one world -> qpos, qvel, sensordata."""
             inputs = {"qpos": qpos, "qvel": qvel, "ctrl": ctrl, "mocap_pos": pos[None], "mocap_quat": quat[None]}
             data = blank.replace(**{name: x.astype(blank.qpos.dtype) for name, x in inputs.items()})
-            with _full_precision(), mjx_step.unfused_kinematics():
+            with _full_precision():
                 data, *before = jax.lax.fori_loop(
                     0,
                     protocol.SUBSTEPS,

@@ -33,16 +33,6 @@ def check_model(model: mujoco.MjModel) -> None:
         raise ValueError("the jax backend needs contacts with friction (condim 3 or more) and no limited ball joints")
 
 
-def moving_dofs(model: mujoco.MjModel) -> np.ndarray:
-    """[bodies, nv]: 1 where a degree of freedom moves a body."""
-    moves = np.zeros((model.nbody, model.nv), np.float32)
-    for body in range(1, model.nbody):  # parents come first
-        first = model.body_dofadr[body]
-        moves[body] = moves[model.body_parentid[body]]
-        moves[body, first : first + model.body_dofnum[body]] = 1.0
-    return moves
-
-
 def collide(model: mjx.Model, data: mjx.Data) -> mjx.Data:
     """Finds all contacts, as `mjx.collision` does for scenes that do not limit their number."""
     groups = _by_condim(collision_driver._contact_groups(model, data))
@@ -63,12 +53,12 @@ def make_rows(model: mjx.Model, data: mjx.Data, moves: np.ndarray) -> mjx.Data:
     """Makes the rows of the weld, of the joints' limits and of pyramidal contacts, as `mjx.make_constraint` does.
 
     Args:
-      moves: of `moving_dofs`.
+      moves: of `mjx_tree.Tree`.
     """
     groups = _by_condim(collision_driver._geom_groups(model))
     geoms = [np.repeat(pairs, collision_driver._COLLISION_FUNC[key.types].ncon, axis=0) for key, pairs in groups]
     bodies = model.geom_bodyid[np.concatenate(geoms)[:, :2]]  # [C, 2]
-    parts = [_weld_rows(model, data, moves), mjx_constraint._efc_limit_slide_hinge(model, data)]
+    parts = [_weld_rows(model, data, moves), _limit_rows(model, data)]
     dims = data._impl.contact.dim  # in rising order
     for dim in np.unique(dims):
         parts.append(_contact_rows(model, data, moves, bodies, slice(*np.flatnonzero(dims == dim)[[0, -1]] + [0, 1])))
@@ -94,7 +84,13 @@ def _velocities(model: mjx.Model, data: mjx.Data, points: Array) -> Array:
     """[..., 3] points fixed to a body -> [..., 3, V]: their velocity per unit of each dof's speed, if it moves them."""
     turning, moving = jnp.split(data.cdof.T, 2)
     roots = model.body_rootid[model.dof_bodyid]
-    return moving + jnp.cross(turning, points[..., None] - data.subtree_com.T[:, roots], axis=-2)
+    return moving + _cross(turning, points[..., None] - data.subtree_com.T[:, roots])
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Cross products of vectors [..., 3, V]."""
+    after, before = np.array([1, 2, 0]), np.array([2, 0, 1])
+    return a[..., after, :] * b[..., before, :] - a[..., before, :] * b[..., after, :]
 
 
 def _weld_rows(model: mjx.Model, data: mjx.Data, moves: np.ndarray) -> Any:
@@ -121,6 +117,28 @@ def _weld_rows(model: mjx.Model, data: mjx.Data, moves: np.ndarray) -> Any:
         solimp=jnp.tile(model.eq_solimp[0], (6, 1)),
         margin=none,
         frictionloss=none,
+    )
+
+
+def _limit_rows(model: mjx.Model, data: mjx.Data) -> Any:
+    """Makes a row for each limited slide and hinge, None without any."""
+    joints = np.flatnonzero(model.jnt_limited)
+    if not len(joints):
+        return None
+    dofs, zero = model.jnt_dofadr[joints], jnp.zeros(len(joints))
+    position, (low, high), margin = data.qpos[model.jnt_qposadr[joints]], model.jnt_range[joints].T, model.jnt_margin
+    distance = jnp.minimum(position - low, high - position) - margin[joints]
+    active = distance < 0
+    sign = jnp.where(position - low < high - position, 1.0, -1.0) * active
+    return mjx_constraint._Efc(
+        J=sign[:, None] * np.eye(model.nv, dtype=np.float32)[dofs],
+        pos_aref=distance * active,
+        pos_imp=distance,
+        invweight=model.dof_invweight0[dofs],
+        solref=model.jnt_solref[joints],
+        solimp=model.jnt_solimp[joints],
+        margin=margin[joints],
+        frictionloss=zero,
     )
 
 

@@ -7,12 +7,12 @@ import pytest
 from mujoco import mjx
 
 from envs.fetch import scene
-from envs.physics import mjx_contacts
+from envs.physics import mjx_contacts, mjx_tree
 
 
 def test_moving_dofs_are_the_columns_of_c_mujocos_jacobians_that_are_not_zero():
     model = scene.build_model(1)
-    data, moves = mujoco.MjData(model), mjx_contacts.moving_dofs(model)
+    data, moves = mujoco.MjData(model), mjx_tree.moving_dofs(model)
     data.qpos[:7] += 0.1
     mujoco.mj_forward(model, data)
     for body in range(model.nbody):
@@ -32,7 +32,7 @@ def test_scenes_with_other_constraints_are_refused():
 def test_rows_are_mjxs_own():
     """Cubes inside the table, the floor, each other and a finger, a hand away from its weld, a joint at its limit."""
     model = scene.build_model(2)
-    moves, put, blank = mjx_contacts.moving_dofs(model), mjx.put_model(model, impl="jax"), mjx.make_data(model)
+    moves, put, blank = mjx_tree.moving_dofs(model), mjx.put_model(model, impl="jax"), mjx.make_data(model)
 
     @jax.jit
     def both(qpos, qvel, mocap):

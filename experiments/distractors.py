@@ -12,8 +12,8 @@ from typing import Any
 
 from curious_jax.errors import ConfigError
 from experiments import probe
-from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, Table, select
+from experiments.analysis import figures, statistics, summary, trials
+from experiments.analysis.table import SUCCESS, Table, finished, modules, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -75,7 +75,17 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         lines.append(growth([times[a, n] for n in (least, most) for a in ALGORITHMS], least, most))
         known = len(conditions[0].config().modules)
         lines += [slope(times["muvfa", n], times["muvfa", least], known, least, n) for n in found[1:]]
-    return lines
+    return [*lines, *inside(rows, found[-1])]
+
+
+def inside(rows: Table, number: int) -> list[str]:
+    """Describe what CURIOUS's trials with so many distractors forgot, and what they did about it."""
+    own = select(rows, algorithm="curious", distractors=number)
+    if finished(own).empty or not modules(own):
+        return []
+    keys = (trials.COMPETENCE, SUCCESS)
+    told = [line for key in keys for line in trials.lapses_in_words(trials.forgetting(own, key), key)]
+    return [f"- Described, not tested, of CURIOUS's trials with {number} distractors:", *(f"  {line}" for line in told)]
 
 
 def growth(times: Sequence[Sequence[float]], least: int, most: int) -> str:

@@ -45,7 +45,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     part = finished(select(rows, **labels))
     if not len(part):
         return ["- No seed has finished yet."]
-    last = {name: curves(part, f"{SUCCESS}/{name}").iloc[-1].mean() for name in modules(part, achievable=True)}
+    last = {name: curves(part, f"{SUCCESS}/{name}").ffill().iloc[-1].mean() for name in modules(part, achievable=True)}
     learned = sum(value >= statistics.MASTERED for value in last.values())
     times = summary.mastery(rows, **labels)
     return [

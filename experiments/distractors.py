@@ -79,7 +79,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
 
 
 def inside(rows: Table, number: int) -> list[str]:
-    """Describe what CURIOUS's trials with so many distractors forgot, and what they did about it."""
+    """Describe forgetting in CURIOUS's trials with this number of distractors."""
     own = select(rows, algorithm="curious", distractors=number)
     if finished(own).empty or not modules(own):
         return []

@@ -24,7 +24,7 @@ _FREE, _SLIDE, _HINGE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tree:
-    """What a model fixes of its tree; B bodies, V degrees of freedom. Matrices hold 1 where the sentence is true."""
+    """The tree of a model: B bodies, V degrees of freedom. Matrices hold 1 where the sentence beside them is true."""
 
     model: mujoco.MjModel
     ancestors: list[np.ndarray]  # [B] each: the first, second, fourth, ... body above; the world above itself

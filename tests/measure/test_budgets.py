@@ -52,6 +52,7 @@ def test_the_budgets_are_the_goals():
     held = json.loads(FILE.read_text())
     assert {name: tuple(parts) for name, parts in held.items()} == dict.fromkeys(NAMES, PARTS)
     assert held["h100"]["updates"]["launches"] <= 50
+    assert held["h100"]["physics"]["launches"] <= 200
 
 
 if __name__ == "__main__":

@@ -87,6 +87,9 @@ def read(run: Path) -> list[dict[str, Any]]:
     Raises:
       ConfigError: when it is no run's, or has no evaluation yet.
     """
+    if not os.path.isdir(run):
+        near = runfolder.nearest(run)
+        raise ConfigError(f"{run}: no such folder; {near}give the folder of a run; {runfolder.POLICY_ALONE}")
     if not os.path.lexists(run / runfolder.METRICS):
         raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.METRICS} in it); {runfolder.POLICY_ALONE}")
     rows = runfolder.read_rows(run)

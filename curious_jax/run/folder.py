@@ -5,6 +5,7 @@ the same --out, never share one. Every file but metrics.jsonl is written whole o
 """
 
 import contextlib
+import difflib
 import errno
 import fcntl
 import hashlib
@@ -14,7 +15,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,16 @@ def reopen(path: str | Path) -> RunFolder:
         raise ConfigError(f"--resume {path}: a program is at work in it; wait for its end, or stop it") from None
     except OSError as error:
         raise ConfigError(f"--resume {path}: cannot be written to ({error.strerror}); copy it elsewhere") from None
+
+
+def nearest(run: Path, others: Iterable[str] = ()) -> str:
+    """Says which run beside a missing one, or which of the other names, may be meant: `did you mean NAME? `, or ''."""
+    try:
+        beside = [path.name for path in run.parent.iterdir() if (path / CONFIG).is_file()]
+    except OSError:
+        beside = []
+    near = difflib.get_close_matches(run.name, [*beside, *others], n=1)
+    return f"did you mean {run.parent / near[0] if near[0] in beside else near[0]}? " if near else ""
 
 
 def check_regular(path: Path) -> None:

@@ -105,8 +105,8 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
     asked, run = str(run), zoo.find(Path(run))
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(
-            f"{run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG}), or the name of a policy "
-            f"that comes with curious_jax: {zoo.said()}"
+            f"{run}: no such folder; {runfolder.nearest(run, zoo.names())}give the folder of a run (it holds "
+            f"{runfolder.CONFIG}), or the name of a policy that comes with curious_jax: {zoo.said()}"
         )
     try:
         folder = _folder(run, name)

@@ -130,7 +130,10 @@ def check_folder(run: str | Path) -> None:
     """Refuses a folder that is no run's. Raises ConfigError, naming --resume."""
     run = Path(run)
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
-        raise ConfigError(f"--resume {run}: no such folder; give the folder of a run (it holds {runfolder.CONFIG})")
+        near = runfolder.nearest(run)
+        raise ConfigError(
+            f"--resume {run}: no such folder; {near}give the folder of a run (it holds {runfolder.CONFIG})"
+        )
     if not os.path.isfile(run / runfolder.CONFIG):
         what = f"is not the folder of a run (no {runfolder.CONFIG} in it)"
         raise ConfigError(f"--resume {run}: {what}; {runfolder.POLICY_ALONE}")

@@ -12,7 +12,7 @@ import pytest
 
 from curious_jax import config as configs
 from curious_jax.errors import ConfigError
-from curious_jax.run import manifest, policies
+from curious_jax.run import manifest, policies, resume
 
 CONFIG = configs.make_config(world="point", modules=("reach", "push"), seed=3)
 INFO = {"episodes": 8, "mean_success": 0.5}
@@ -64,6 +64,19 @@ def test_what_is_no_run_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match="holds no policy yet"):
         policies.find(tmp_path)
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path):
+    save(tmp_path / "reach-7")
+    (tmp_path / "reach-8").mkdir()  # no run
+    with pytest.raises(ConfigError, match=r"no such folder; did you mean \S*/reach-7\? give the folder"):
+        policies.find(tmp_path / "reach-9")
+    with pytest.raises(ConfigError, match=r"four-module: no such folder; did you mean four-modules\?"):
+        policies.find("four-module")
+    with pytest.raises(ConfigError, match=r"no such folder; give the folder"):
+        policies.find(tmp_path / "nowhere" / "reach-7")
+    with pytest.raises(ConfigError, match=r"--resume .*no such folder; did you mean \S*/reach-7\?"):
+        resume.check_folder(tmp_path / "reach-77")
 
 
 def test_damaged_and_foreign_policies_are_refused(tmp_path):

@@ -77,4 +77,4 @@ def test_the_files_go_into_the_current_folder_or_where_told(two, tmp_path, empty
 
 
 def test_a_folder_that_is_no_run_s_is_named(two, refuse):
-    assert "nowhere: is not the folder of a run" in refuse(report, two[0], "nowhere")
+    assert "nowhere: no such folder; give the folder of a run" in refuse(report, two[0], "nowhere")

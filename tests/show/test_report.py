@@ -126,7 +126,7 @@ def test_out_names_another_folder(tmp_path, capsys):
 
 
 def test_bad_input_is_refused(tmp_path, refuse):
-    assert "nowhere: is not the folder of a run" in refuse(report, "nowhere")
+    assert "nowhere: no such folder; give the folder of a run" in refuse(report, "nowhere")
     assert "is for evaluate and play" in refuse(report, "nowhere")  # what to do with a policy alone
     assert "RUN" in refuse(report) or "run" in refuse(report)
     assert "--out" in refuse(report, make(tmp_path / "run", [row(10)]), "--out", "/dev/null/x")

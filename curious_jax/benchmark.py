@@ -102,8 +102,13 @@ def main(argv: Sequence[str] | None) -> int:
 
         rows = None if given["rows"] is None else suite.read_rows(given["rows"])
         folder = _folder("--suite", given["suite"])
-        result = suite.run(config, seconds, lambda row: print(row, file=sys.stderr, flush=True), rows)
-        suite.write(result, folder)
+        result = suite.run(
+            config,
+            seconds,
+            lambda row: print(row, file=sys.stderr, flush=True),
+            rows,
+            lambda result: suite.write(result, folder),
+        )
         text = suite.table(result)
     else:
         from curious_jax.measure import timing
@@ -123,6 +128,8 @@ def _compile_for(settings: dict[str, Any], given: dict[str, Any]) -> int:
             raise ConfigError(f"--{option} and --compile-for: give one of them")
     if given["programs"] not in (None, "all", "updates", "physics", "cycle", "warp"):
         raise ConfigError(f"--programs {given['programs']}: must be updates, physics, cycle, all or warp")
+    if given["programs"] == "warp" and given["keep_hlo"]:
+        raise ConfigError(f"--keep-hlo {given['keep_hlo']}: nothing is compiled with --programs warp; leave it out")
     target = targets.find(given["compile_for"], compiler=given["programs"] != "warp")
     import jax
 

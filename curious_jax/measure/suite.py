@@ -56,6 +56,7 @@ def run(
     seconds: float,
     say: Callable[[str], Any] = print,
     wanted: dict[str, list[int]] | None = None,
+    keep: Callable[[dict[str, Any]], Any] = lambda result: None,
 ) -> dict[str, Any]:
     """Measures rows and returns plain data.
 
@@ -63,30 +64,36 @@ def run(
       seconds: how long to run each row.
       say: gets every row as it is there.
       wanted: the sizes of each part's rows, no rows for a part that is not named; None: those of `list_rows`.
+      keep: gets what is known after each row.
     """
     if wanted is None:
         wanted = {part: list_rows(config)[name] for part, (_, name) in PARTS.items()}
 
-    def row(measure: Callable[[TrainConfig, float], dict[str, Any]], name: str, value: int) -> dict[str, Any]:
-        where: dict[str, Any] = {name: value}
-        try:
-            result = where | measure(_change(config, **where), seconds)
-        except Exception as error:  # out of memory, not installed, refused by the backend: worth a row, not the table
-            result = where | {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-        say(json.dumps(runfolder.plain(result)))
-        return result
-
-    rows = {
-        part: [row(measure, name, value) for value in wanted.get(part, [])] for part, (measure, name) in PARTS.items()
-    }
-    about = {
+    result: dict[str, Any] = {
         "device": jax.devices()[0].device_kind,
         "platform": jax.default_backend(),
         "jax": jax.__version__,
         "preset": config.preset,
         "modules": list(config.modules),
+        **{part: [] for part in PARTS},
     }
-    return runfolder.plain(about | rows | {"memory_bytes": timing.peak_memory()})
+    for part, (measure, name) in PARTS.items():
+        for value in wanted.get(part, []):
+            row = {name: value} | _measured(measure, config, {name: value}, seconds)
+            result[part].append(row)
+            say(json.dumps(runfolder.plain(row)))
+            keep(runfolder.plain(result | {"memory_bytes": timing.peak_memory()}))
+    return runfolder.plain(result | {"memory_bytes": timing.peak_memory()})
+
+
+def _measured(
+    measure: Callable[[TrainConfig, float], dict[str, Any]], config: TrainConfig, sizes: dict[str, int], seconds: float
+) -> dict[str, Any]:
+    """Measures one row; of one that cannot be measured, says why."""
+    try:
+        return measure(_change(config, **sizes), seconds)
+    except Exception as error:  # out of memory, not installed, refused by the backend: worth a row, not the table
+        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
 
 
 def _change(config: TrainConfig, num_seeds: int = 1, **schedule: int) -> TrainConfig:

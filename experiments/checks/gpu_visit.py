@@ -69,7 +69,7 @@ def plan(out: Path, sizes: Sizes, device: str = "") -> list[Part]:
     bench = ("curious_jax.benchmark", "--seconds", str(sizes.seconds), "--preset", "gpu", *common)
 
     def suite(name: str, seconds: float, rows: str, env: dict[str, str] | None = None) -> Part:
-        return Part(name, seconds, (*bench, "--suite", str(out / name), "--rows", rows), env or {})
+        return Part(name, seconds, (*bench, "--suite", str(out / name), "--rows", rows), env or {}, cut=True)
 
     def training(preset: str, seed: int) -> Part:
         arguments = ("--preset", preset, "--target-success", "0.9", "--seed", str(seed))
@@ -126,10 +126,9 @@ def visit(
 
 def run(part: Part, log: Path, seconds: float) -> str:
     """Runs one part: done, cut (its time was up, and it had been told to stop) or failed."""
+    env = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | part.env  # Warp needs memory, too
     with log.open("w") as file:
-        child = subprocess.Popen(
-            [sys.executable, "-m", *part.command], stdout=file, stderr=subprocess.STDOUT, env=os.environ | part.env
-        )
+        child = subprocess.Popen([sys.executable, "-m", *part.command], stdout=file, stderr=subprocess.STDOUT, env=env)
         try:
             status = child.wait(seconds)
         except subprocess.TimeoutExpired:

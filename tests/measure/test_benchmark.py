@@ -88,6 +88,17 @@ def test_the_suite_measures_only_the_rows_that_are_named(small, tmp_path, capsys
     assert "Rollouts" in (tmp_path / "suite.md").read_text() and "Updates" not in (tmp_path / "suite.md").read_text()
 
 
+def test_a_suite_that_is_cut_leaves_the_rows_that_it_has(small, tmp_path, monkeypatch):
+    def cut(*_):
+        if (tmp_path / "suite.json").exists():
+            raise KeyboardInterrupt
+        return 0.5, 1.0
+
+    monkeypatch.setattr(suite.timing, "rollout_time", cut)
+    assert benchmark.main([*small, "--rows", "rollouts=2,6", "--suite", str(tmp_path)]) == 130
+    assert [row["num_envs"] for row in json.loads((tmp_path / "suite.json").read_text())["rollouts"]] == [2]
+
+
 @pytest.mark.parametrize("rows", ["worlds=3", "rollouts=", "rollouts=0", "rollouts=2,x", "", "cycles=1;2"])
 def test_bad_rows(refuse, tmp_path, rows):
     line = refuse(benchmark, "--suite", str(tmp_path / "suite"), "--rows", rows)

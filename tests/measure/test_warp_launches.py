@@ -43,6 +43,7 @@ def test_what_is_counted():
         (("--compile-for", "v5e"), "--compile-for v5e: Warp runs on NVIDIA GPUs only"),
         (("--world", "point", "--modules", "reach"), "--world point: has no MuJoCo physics"),
         (("--physics", "jax"), "--physics jax: --programs warp counts Warp's launches"),
+        (("--keep-hlo", "there"), "--keep-hlo there: nothing is compiled with --programs warp"),
     ],
 )
 def test_what_has_no_warp_is_refused_in_one_line(refuse, argv, start):

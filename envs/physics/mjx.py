@@ -37,7 +37,7 @@ class MjxPhysics:
         # In single precision a warm start that is close looks converged: the solver then keeps the last step's
         # accelerations, and cubes at rest start rocking.
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
-        mjx_step.without_damping(model)
+        mjx_step.prepare(model)
         _margins_into_sizes(model)
         put, blank = mjx.put_model(model, impl="jax"), mjx.make_data(model, impl="jax")
         welded = mjx_step.WeldedBody(model)

@@ -1,7 +1,7 @@
 """One physics step of MJX's jax implementation, made to agree with C MuJoCo and to run at a usable speed.
 
-It is `mjx.step` for the Euler integrator, composed of mjx's own stages but for contacts, the solver and sums over the
-kinematic tree (mjx_contacts.py, mjx_solver.py, mjx_tree.py), with two additions described below.
+It is `mjx.step` for the Euler integrator, with stages of our own: the kinematic tree and the motors (mjx_tree.py),
+contacts and their rows (mjx_contacts.py), the solver (mjx_solver.py); and with one addition, described below.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def _factors(model: mjx.Model, data: mjx.Data) -> Array:
     return jax.scipy.linalg.cho_factor(jnp.stack([inertia, damped]))[0]
 
 
-def without_damping(model: mujoco.MjModel) -> None:
-    """Tells `mjx.euler` to take accelerations as they are: `step` has damped them."""
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+def prepare(model: mujoco.MjModel) -> None:
+    """Changes options of `model` as `step` needs them."""
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP  # accelerations are damped here, not in mjx.euler
+    model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE  # by itself mjx takes sparse matrices on TPUs
 
 
 def sense(model: mjx.Model, data: mjx.Data, qpos: Array, qvel: Array) -> Array:

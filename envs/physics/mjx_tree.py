@@ -1,4 +1,4 @@
-"""The kinematic tree for MJX's jax implementation, by products with constant matrices.
+"""The kinematic tree and the motors for MJX's jax implementation, in few and large operations.
 
 MJX walks the tree level by level: for poses, centres of mass, composite inertias, velocities, accelerations and forces.
 A sum over a body's subtree, or over the degrees of freedom that move it, is one product with a matrix of zeros and ones
@@ -57,10 +57,11 @@ class Tree:
 
 
 def check_model(model: mujoco.MjModel) -> None:
-    """Refuses trees and motors that the functions below do not describe.
+    """Refuses trees, motors and options that the functions below do not describe.
 
     Raises:
-      ValueError: if a body of `model` has several joints or a ball joint, or an actuator is not a plain one.
+      ValueError: if a body of `model` has several joints or a ball joint, an actuator is not a plain one, or a part of
+        the physics is switched off.
     """
     kinds = {_FREE, _SLIDE, _HINGE}
     if (model.body_jntnum > 1).any() or not kinds.issuperset(model.jnt_type):
@@ -68,11 +69,14 @@ def check_model(model: mujoco.MjModel) -> None:
     gain, bias, none = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE, mujoco.mjtDyn.mjDYN_NONE
     plain = [model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT), model.actuator_gaintype == int(gain)]
     plain += [np.isin(model.actuator_biastype, (0, int(bias))), model.actuator_dyntype == int(none)]
-    clamped = model.actuator_forcelimited.any() or model.jnt_actfrclimited.any()
+    clamped = model.actuator_forcelimited.any() or model.jnt_actfrclimited.any() or model.jnt_actgravcomp.any()
     if not np.all(plain) or clamped or (model.jnt_type[model.actuator_trnid[:, 0]] == _FREE).any():
         raise ValueError(
             "the jax backend needs actuators of slides and hinges, with fixed gains and no limits of force"
         )
+    off = ("ACTUATION", "CLAMPCTRL", "CONTACT", "EQUALITY", "EULERDAMP", "GRAVITY", "LIMIT")
+    if model.opt.disableflags & sum(int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{name}")) for name in off):
+        raise ValueError(f"the jax backend needs all of the physics: none of {', '.join(off)} may be disabled")
 
 
 def moving_dofs(model: mujoco.MjModel) -> np.ndarray:

@@ -18,6 +18,17 @@ from mujoco.mjx.third_party.mujoco_warp._src import smooth
 from mujoco.mjx.third_party.mujoco_warp._src.types import vec10
 
 
+def check_model(model: mujoco.MjModel) -> None:
+    """Refuses what a step leaves out.
+
+    Raises:
+      ValueError: if `model` has tendons, flexes or sleeping bodies, or another integrator than Euler's.
+    """
+    asleep = model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP
+    if model.ntendon or model.nflex or asleep or model.opt.integrator != mujoco.mjtIntegrator.mjINT_EULER:
+        raise ValueError("the warp backend needs Euler's integrator, and no tendons, flexes or sleeping bodies")
+
+
 def last_descendants(model: mujoco.MjModel) -> np.ndarray:
     """Finds the last body of each body's subtree, [nbody] int32: MuJoCo numbers the bodies of a subtree in a row."""
     last = np.arange(model.nbody, dtype=np.int32)
@@ -75,7 +86,10 @@ def make(model: mujoco.MjModel, m: mjw.Model, d: mjw.Data) -> Callable[[], None]
 
     Args:
       m, d: `model` and its worlds, as MuJoCo Warp holds them, on the current device.
+    Raises:
+      ValueError: for a scene that the step does not describe.
     """
+    check_model(model)
     last = wp.array(last_descendants(model), dtype=wp.int32)
     bodies, dofs = (d.nworld, model.nbody), (d.nworld, model.nv)
     treeless = dataclasses.replace(m, body_tree=())  # its stages leave the sums over subtrees out

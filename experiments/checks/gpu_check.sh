@@ -8,12 +8,16 @@
 # and perhaps a warp-kernels.tgz, which are unpacked below OUT; or WHEELS=DIR, wheels that pip installs without a network.
 set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT}; shift
+for folder in PACKED WHEELS; do  # given from where the user stands
+  [[ -z ${!folder:-} ]] || declare "$folder=$(cd "${!folder}" && pwd)" || exit 1
+done
 mkdir -p "$out"; out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/../.." || exit 2
 export PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TF_CPP_MIN_LOG_LEVEL=2
 export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-$out/xla-cache}
 
 install() {
+  if [[ -n ${PACKED:-} ]] && ! compgen -G "$PACKED/piece.*" >/dev/null; then echo "$PACKED holds no piece.*"; return 1; fi
   if compgen -G "${PACKED:-/nowhere}/piece.*" >/dev/null; then
     cat "$PACKED"/piece.* | xz -dc -T0 | tar -xf - -C "$out" || return 1
     export PYTHONPATH=$out/site${PYTHONPATH:+:$PYTHONPATH}
@@ -27,7 +31,7 @@ install() {
 install || { echo "the packages could not be installed"; exit 1; }
 { git log -1 --format='commit %h' || echo 'no git'; } 2>/dev/null | tee "$out/summary.txt"
 python3 -c 'import jax, mujoco; print("jax", jax.__version__, "mujoco", mujoco.__version__)' 2>&1 | tail -n 1 | tee -a "$out/summary.txt"
-python3 -m experiments.checks.gpu_visit "$out" "$@" 2>&1 | tee -a "$out/summary.txt"
+python3 -m experiments.checks.gpu_visit "$out" --limit "$((540 - SECONDS))" "$@" 2>&1 | tee -a "$out/summary.txt"
 status=${PIPESTATUS[0]}
 
 cache=$(python3 -c 'import warp; warp.config.log_level = warp.LOG_WARNING; warp.init(); print(warp.config.kernel_cache_dir)' | tail -n 1)

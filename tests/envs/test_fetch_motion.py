@@ -65,7 +65,8 @@ def check_hold(physics):
     """Lifted 15 cm and held for 200 control steps: no cube leaves the fingers or creeps by more than 2 cm in them."""
     states = fetch.reset(physics, WORLDS, seed=3)
     goals = states.obs[:, LAYOUT.cube_position(1)] + jnp.array([0, 0, 0.15])
-    _, obs = fetch.script(physics, states, goals, 250)
+    last, obs = fetch.script(physics, states, goals, 250)
+    assert not np.asarray(last.overflow).any()
     obs = obs[49:]  # lifted
     held = obs[:, :, LAYOUT.cube_relative_position(1)]
     assert (np.abs(obs[:, :, LAYOUT.cube_position(1)][..., 2] - np.asarray(goals)[:, 2]) < 0.02).all()
@@ -78,7 +79,8 @@ def check_stack(physics):
     """Lowered on cube 2, let go, gripper away for 50 steps and more."""
     states = fetch.reset(physics, WORLDS, seed=5)
     goals = states.obs[:, LAYOUT.cube_position(2)].at[:, 2].set(0.4749)
-    _, obs = fetch.script(physics, states, goals, 120, stack=True)
+    last, obs = fetch.script(physics, states, goals, 120, stack=True)
+    assert not np.asarray(last.overflow).any()
     away = np.linalg.norm(obs[69:, :, LAYOUT.cube_relative_position(1)], axis=-1) > 0.06
     assert away.all()
     np.testing.assert_allclose(obs[-1][:, LAYOUT.cube_position(1)][:, 2], 0.4747, atol=0.002)
@@ -89,7 +91,8 @@ def check_script(physics, count, least):
     solved = 0
     for seed in range(count // WORLDS):
         goals = fetch.random_goals(seed, WORLDS)
-        _, obs = fetch.script(physics, fetch.reset(physics, WORLDS, seed), goals, 50)
+        last, obs = fetch.script(physics, fetch.reset(physics, WORLDS, seed), goals, 50)
+        assert not np.asarray(last.overflow).any()
         solved += (np.linalg.norm(obs[-1][:, LAYOUT.cube_position(1)] - np.asarray(goals), axis=1) < 0.05).sum()
     assert solved >= least, solved
 

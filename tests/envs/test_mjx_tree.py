@@ -8,8 +8,21 @@ from mujoco import mjx
 
 from envs.fetch import scene
 from envs.physics import mjx_tree
+from envs.physics.mjx import MjxPhysics
 
-POSES = ("xpos", "xquat", "xmat", "xanchor", "xaxis", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos")
+POSES = (
+    "xpos",
+    "xquat",
+    "xmat",
+    "xanchor",
+    "xaxis",
+    "xipos",
+    "ximat",
+    "geom_xpos",
+    "geom_xmat",
+    "site_xpos",
+    "site_xmat",
+)
 FORCES = ("subtree_com", "cdof", "cvel", "cdof_dot", "qfrc_bias", "qfrc_passive", "qfrc_actuator", "actuator_force")
 BRANCHES = """
 <mujoco>
@@ -77,6 +90,44 @@ def test_other_trees_and_motors_are_refused(inside, line):
     text = f'<mujoco><worldbody><body>{inside}<geom size="1"/></body></worldbody></mujoco>'
     with pytest.raises(ValueError, match=line):
         mjx_tree.check_model(mujoco.MjModel.from_xml_string(text))
+
+
+@pytest.mark.parametrize(
+    "actuator",
+    [
+        '<muscle joint="a"/>',
+        '<motor tendon="t"/>',
+        '<motor joint="a" forcerange="-1 1"/>',
+        '<damper joint="a" kv="1" ctrlrange="0 1"/>',
+    ],
+)
+def test_other_actuators_are_refused(actuator):
+    text = (
+        '<mujoco><worldbody><body><joint name="a" range="-1 1"/><geom size="1"/></body></worldbody>'
+        '<tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon>'
+        f"<actuator>{actuator}</actuator></mujoco>"
+    )
+    with pytest.raises(ValueError, match="actuators of slides and hinges"):
+        mjx_tree.check_model(mujoco.MjModel.from_xml_string(text))
+
+
+def test_physics_that_is_switched_off_is_refused():
+    model = scene.build_model(1)
+    mjx_tree.check_model(model)
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    with pytest.raises(ValueError, match="none of .*GRAVITY.* may be disabled"):
+        mjx_tree.check_model(model)
+
+
+def test_a_tpu_gets_the_same_program(monkeypatch):
+    """Where mjx finds a TPU it takes sparse matrices, unless it is told not to."""
+    programs = {}
+    for platform in ("cpu", "tpu"):
+        monkeypatch.setattr(jax, "default_backend", lambda platform=platform: platform)
+        model = scene.build_model(2)
+        shapes = [jax.ShapeDtypeStruct((n,), np.float32) for n in (model.nq, model.nv, model.nu, 3, 4)]
+        programs[platform] = len(str(jax.make_jaxpr(MjxPhysics.create(model).control_step)(*shapes)))
+    assert programs["cpu"] == programs["tpu"]
 
 
 def test_a_subtree_s_mass_is_c_mujocos():

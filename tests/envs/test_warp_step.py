@@ -28,6 +28,20 @@ def _ancestors(model, body):
     return found
 
 
+@pytest.mark.parametrize("change", ["integrator", "sleep"])
+def test_other_scenes_are_refused(change):
+    from envs.physics import warp_step
+
+    model = scene.build_model(1)
+    warp_step.check_model(model)
+    if change == "sleep":
+        model.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_SLEEP
+    else:
+        model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    with pytest.raises(ValueError, match="Euler's integrator, and no tendons"):
+        warp_step.check_model(model)
+
+
 def test_a_step_is_mujoco_warps_own():
     """Positions, velocities and forces after one step and after ten, from moving arms beside falling cubes."""
     from mujoco.mjx.third_party import mujoco_warp as mjw

@@ -20,14 +20,14 @@ needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 needs_warp = pytest.mark.skipif(importlib.util.find_spec("warp") is None, reason="warp-lang is not installed")
 
 
-def check(out, *options, cwd=None):
+def check(out, *options, cwd=None, **settings):
     """Runs the script with this interpreter as its python3; its status and the lines it says."""
     tools = out.parent / "bin"
     tools.mkdir(exist_ok=True)
     python = tools / "python3"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    env = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    env = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", **settings}
     done = subprocess.run(["bash", str(SCRIPT), str(out), *options], env=env, capture_output=True, text=True, cwd=cwd)
     return done.returncode, done.stdout
 
@@ -35,13 +35,13 @@ def check(out, *options, cwd=None):
 def test_what_tells_most_is_measured_first(tmp_path):
     parts = gpu_visit.plan(tmp_path, gpu_visit.Sizes(), "GPU 0: NVIDIA H200 (UUID: GPU-0)")
     names = [part.name for part in parts]
-    assert names[0] == "parity" and names[6:10] == ["physics", "train-gpu-0", "train-fast-0", "seeds"]
-    assert all(name.startswith("updates-") for name in names[1:6]) and len(set(names)) == len(names)
-    assert names[10:] == ["train-gpu-1", "train-fast-1", "train-gpu-2", "train-fast-2", "floors-updates",
+    assert names[0] == "parity" and names[5:9] == ["physics", "train-gpu-0", "seeds", "train-fast-0"]
+    assert all(name.startswith("updates-") for name in names[1:5]) and len(set(names)) == len(names)
+    assert names[9:] == ["train-gpu-1", "train-fast-1", "train-gpu-2", "train-fast-2", "floors-updates",
                           "floors-warp", "profile"]  # fmt: skip
-    flags = {part.env["JAX_DEFAULT_MATMUL_PRECISION"] + part.env.get("XLA_FLAGS", "") for part in parts[1:6]}
-    assert len(flags) == 5
-    rows = parts[6].command
+    flags = {part.env["JAX_DEFAULT_MATMUL_PRECISION"] + part.env.get("XLA_FLAGS", "") for part in parts[1:5]}
+    assert len(flags) == 4
+    rows = parts[5].command
     assert rows[rows.index("--rows") + 1] == "rollouts=2048,4096,8192,16384,32768"
     assert "h200" in parts[-2].command
     slow = gpu_visit.plan(tmp_path, gpu_visit.Sizes(patience=2.0))
@@ -54,12 +54,13 @@ def test_a_part_that_fails_or_takes_too_long_stops_nothing(tmp_path, monkeypatch
     monkeypatch.setattr(gpu_visit, "LEAST", 0.1)
     part = gpu_visit.Part
     parts = [part("bad", 20, ("json.nothing",)), part("long", 0.5, ("http.server", "0", "--bind", "127.0.0.1")),
-             part("training", 0.5, ("http.server", "0", "--bind", "127.0.0.1"), cut=True),
+             part("training", 0.5, ("http.server", "0", "--bind", "127.0.0.1"), leaves=tmp_path / "bad.log"),
+             part("lost", 0.5, ("http.server", "0", "--bind", "127.0.0.1"), leaves=tmp_path / "summary.json"),
              part("good", 20, ("json.tool", "--help"), {"SEEN": "1"})]  # fmt: skip
     seen = []
     went = gpu_visit.visit(tmp_path, parts, 60, lambda now: seen.append(len(now)))
-    assert [row["status"].partition(":")[0] for row in went] == ["failed", "failed", "cut", "done"]
-    assert seen == [1, 2, 3, 4] and "usage" in (tmp_path / "good.log").read_text()
+    assert [row["status"].partition(":")[0] for row in went] == ["failed", "failed", "cut", "failed", "done"]
+    assert seen == [1, 2, 3, 4, 5] and "usage" in (tmp_path / "good.log").read_text()
     assert "bad: failed" in capsys.readouterr().out
     [late] = gpu_visit.visit(tmp_path, parts[:1], 0, lambda now: None)
     assert late["status"] == "no time left"
@@ -73,7 +74,10 @@ def test_the_figures_stand_beside_the_goals(tmp_path):
 
     leave("parity.json", agrees=True)
     leave("updates-tf32-on-buffers-off/suite.json", updates=[{"batch_size": 4096, "updates_per_s": 6000.0}])
-    leave("updates-tf32-off-buffers-off/suite.json", updates=[{"batch_size": 4096, "error": "MemoryError: none"}])
+    leave(
+        "updates-tf32-off-buffers-as-XLA-chooses/suite.json",
+        updates=[{"batch_size": 4096, "error": "MemoryError: none"}],
+    )
     rows = [{"num_envs": n, "physics_steps_per_s": 1e3 * n} for n in (2048, 4096)]
     leave("physics/suite.json", device="NVIDIA H200", jax="0.10.2", rollouts=rows)
     leave("seeds/suite.json", cycles=[{"num_seeds": 1, "cycle_s": 2.0}, {"num_seeds": 10, "cycle_s": 6.0}])
@@ -99,6 +103,14 @@ def test_bad_sizes_are_refused_in_one_line(refuse, tmp_path):
     line = refuse(gpu_visit, str(tmp_path / "out"), "--worlds", "many")
     assert line == "error: --worlds many: must be whole numbers, comma-separated"
     assert not (tmp_path / "out").exists()
+    (tmp_path / "gpu.json").write_text("{}")
+    assert "holds an earlier visit; give a new folder" in refuse(gpu_visit, str(tmp_path))
+
+
+@needs_bash
+def test_packages_that_are_not_there_end_the_visit(tmp_path):
+    status, said = check(tmp_path / "out", cwd=tmp_path, PACKED=str(tmp_path))
+    assert status == 1 and "holds no piece.*" in said and "could not be installed" in said
 
 
 @needs_bash
@@ -118,14 +130,14 @@ def test_rehearsal_on_a_cpu(tmp_path):
     status, said = check(
         out,
         *("--limit", "4000", "--patience", "6", "--seconds", "0.1", "--parity-worlds", "2", "--worlds", "2,4"),
-        *("--batch-size", "16", "--many-seeds", "2", "--seeds", "0", "--settings", SMALL),
+        *("--batch-size", "16", "--many-seeds", "2", "--seeds", "0", f"--settings={SMALL}"),
     )
     assert status == 0, said
     result = json.loads((out / "gpu.json").read_text())
     assert result["parity"]["agrees"]
     assert {part["status"] for part in result["parts"]} == {"done"}
     rows = result["updates"] + result["physics"] + result["seeds"]
-    assert len(rows) == 5 + 2 + 2 and not any("error" in row for row in rows)
+    assert len(rows) == 4 + 2 + 2 and not any("error" in row for row in rows)
     assert all(row["physics"] == "warp" for row in result["physics"])
     for run in result["training"]:
         assert (run["status"], run["physics"], run["seed"]) == ("completed", "warp", 0)

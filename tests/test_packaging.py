@@ -40,8 +40,9 @@ def test_every_requirement_is_pinned():
 def test_mujoco_and_mjx_are_a_matched_pair():
     assert pins()["mujoco"] == pins()["mujoco-mjx"]
     assert pins()["mujoco"].startswith("3.17.")  # envs/physics uses parts of it that may change in any release
-    bounds = [r for r in PROJECT["dependencies"] if r.startswith("mujoco")]
-    assert [r.partition(">")[2] for r in bounds] == ["=3.17,<3.18"] * 2
+    extras = [r for extra in PROJECT["optional-dependencies"].values() for r in extra]
+    bounds = [r for r in PROJECT["dependencies"] + extras if r.startswith("mujoco")]
+    assert [r.partition(">")[2] for r in bounds] == ["=3.17,<3.18"] * 4
 
 
 def test_no_machine_paths_or_indexes_in_the_project_files():

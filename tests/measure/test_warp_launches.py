@@ -23,6 +23,18 @@ def test_launches_stay_within_their_budget(capsys):
     assert "launches" in warp_launches.text(result)
 
 
+def test_kernels_that_have_something_to_do_are_counted(monkeypatch):
+    wp = pytest.importorskip("warp")
+    for name in ("launch", "launch_tiled"):
+        monkeypatch.setattr(wp, name, lambda kernel, dim, *args, **kwargs: None)
+    with warp_launches._counted() as counted:
+        wp.launch("kernel", (2, 3), [], [])
+        wp.launch("kernel", dim=0)
+        wp.launch_tiled("kernel", dim=4, block_dim=32)
+        wp.launch_tiled("kernel", dim=(4, 0))
+    assert counted == {"kernels": 2}
+
+
 def test_what_is_counted():
     wp = pytest.importorskip("warp")
     launch, full = wp.launch, np.zeros(3, np.float32)
@@ -33,7 +45,8 @@ def test_what_is_counted():
         numbers.fill_(2.0)
         none.zero_()
         wp.copy(numbers, wp.empty_like(numbers))
-    assert counted == {"fills": 2, "copies": 1}
+        wp.clone(numbers)
+    assert counted == {"fills": 2, "copies": 2}
     assert wp.launch is launch
 
 

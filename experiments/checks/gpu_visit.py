@@ -15,7 +15,6 @@ import dataclasses
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -140,7 +139,7 @@ def run(part: Part, log: Path, seconds: float) -> str:
         try:
             status = child.wait(seconds)
         except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGINT)  # a training saves, and says what it reached
+            child.terminate()  # a training saves, and says what it reached
             try:
                 child.wait(20)
             except subprocess.TimeoutExpired:

@@ -10,7 +10,6 @@ import socket
 import threading
 from urllib.parse import unquote, urlsplit
 
-COMMIT = "1234567890abcdef1234567890abcdef12345678"
 TOKEN = "hf_of_the_stand_in"  # may write
 UP, SICK, GONE = "up", "sick", "gone"  # answers; answers 503 to everything; ends connections without an answer
 
@@ -22,14 +21,21 @@ class Hub:
       files: contents by repository and file.
       asked: method and path of every request, in order.
       state: UP, SICK or GONE.
+      lost: files that are listed, and whose connections end without an answer.
     """
 
     def __init__(self):
         self.files, self.asked, self.state, self.address = {}, [], UP, ""
+        self.lost = set()
 
     def fetched(self):
         """The names of the files that were read."""
         return {path.rsplit("/", 1)[1] for method, path in self.asked if method == "GET" and "/resolve/" in path}
+
+    def commit(self, name):
+        """A repository's latest commit: other contents, another commit, for a client may keep what it knows of one."""
+        parts = [f"{file} {_oid(data)}" for file, data in sorted(self.files[name].items())]
+        return _oid("\n".join(parts).encode())
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -72,7 +78,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _model(self, name, verb, revision, body):
         if name not in self.hub.files:
             return self._send(404, {}, {"X-Error-Code": "RepoNotFound"})
-        if revision not in (None, "main", COMMIT):
+        if revision not in (None, "main", self.hub.commit(name)):
             return self._send(404, {}, {"X-Error-Code": "RevisionNotFound"})
         files = self.hub.files[name]
         if verb == "preupload":
@@ -85,16 +91,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 item = json.loads(line)
                 if item["key"] == "file":
                     files[item["value"]["path"]] = base64.b64decode(item["value"]["content"])
-            return self._send(200, {"commitUrl": f"{self.hub.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT})
+            commit = self.hub.commit(name)
+            return self._send(200, {"commitUrl": f"{self.hub.address}/{name}/commit/{commit}", "commitOid": commit})
         if verb == "tree":
             return self._send(
                 200, [{"type": "file", "path": n, "size": len(data), "oid": _oid(data)} for n, data in files.items()]
             )
-        return self._send(200, {"id": name, "sha": COMMIT, "siblings": [{"rfilename": n} for n in files]})
+        return self._send(
+            200, {"id": name, "sha": self.hub.commit(name), "siblings": [{"rfilename": n} for n in files]}
+        )
 
     def _file(self, name, revision, file):
-        data = self.hub.files[name][file]
-        self._send(200, data, {"ETag": f'"{_oid(data)}"', "X-Repo-Commit": COMMIT})
+        if file in self.hub.lost:
+            return self.connection.shutdown(socket.SHUT_RDWR)
+        data = self.hub.files[name].get(file)
+        if data is None or revision not in ("main", self.hub.commit(name)):
+            return self._send(404, {}, {"X-Error-Code": "RevisionNotFound" if data else "EntryNotFound"})
+        self._send(200, data, {"ETag": f'"{_oid(data)}"', "X-Repo-Commit": self.hub.commit(name)})
 
     def _send(self, status, content, headers=None):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()

@@ -53,6 +53,7 @@ def served(server):
         shutil.rmtree(path)
     server.files.clear()
     server.asked.clear()
+    server.lost.clear()
     server.state = stand_in.UP
     return server
 
@@ -177,6 +178,14 @@ def test_a_hub_that_is_not_there_is_one_line_and_the_last_copy_will_do(state, li
     assert policies.find("hub:a/b").path == folder
     note = capsys.readouterr().err
     assert note.startswith(f"note: hub:a/b: {line}") and note.endswith("; what was fetched last time is taken\n")
+
+
+def test_half_a_copy_is_not_taken_for_the_last_one(served, refuse):
+    put(served, "a/b")
+    served.lost.add(policies.ARRAYS)
+    assert "hub:a/b: the hub cannot be reached (" in refuse(evaluate, "hub:a/b")
+    served.lost.clear()
+    assert policies.find("hub:a/b").config.modules == ("reach", "push")
 
 
 def test_sending_needs_a_log_in(served, refuse, monkeypatch):

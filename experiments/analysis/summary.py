@@ -19,20 +19,22 @@ ENDED = (
     "Seeds were trained until they met --target-success: the second evaluation in a row is then the one that confirms "
     "it, on fresh episodes, and areas are not compared. "
 )
+LOWER = 0.8  # a second mark, which shows how much of a difference hangs on the first
 APPEARS = {True: "**appears**", False: "**does not appear**"}
 
 
-def mastery(table: Table, module: str = "", **labels: Any) -> list[float]:
-    """Episodes to mastery of each finished seed: of mean success, or of one module.
+def mastery(table: Table, module: str = "", level: float = MASTERED, **labels: Any) -> list[float]:
+    """Episodes of each finished seed to the mastery of all modules, or of one module, or to another level of success.
 
     The second of the two evaluations in a row is the next one, or, in runs with --target-success, that on fresh
     episodes after the same number of training episodes.
     """
     key, fresh = (f"{name}/{module}" if module else name for name in (SUCCESS, FRESH))
-    found = per_seed(table, labels, statistics.time_to, key)
+    found = per_seed(table, labels, functools.partial(statistics.time_to, level=level), key)
     if fresh in table:
+        one = functools.partial(statistics.time_to, level=level, times=1)
         both = table.assign(**{fresh: table[[key, fresh]].min(axis=1, skipna=False)})
-        for seed, time in per_seed(both, labels, functools.partial(statistics.time_to, times=1), fresh).items():
+        for seed, time in per_seed(both, labels, one, fresh).items():
             found[seed] = min(found[seed], time)
     return list(found.values())
 
@@ -87,16 +89,20 @@ class Claim:
 
 
 def faster(table: Table, text: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Test whether condition `a` reaches mastery in fewer episodes than `b`; area and modules stand below, untested."""
+    """Test whether condition `a` reaches mastery in fewer episodes than `b`; area, a lower mark and modules follow.
+
+    What follows is not tested.
+    """
     names = title(a), title(b)
     lines = [Claim(text, mastery(table, **a), mastery(table, **b), *names).words()]
     if not ends_at_target(table):
         second = Claim("Secondary", area(table, **a), area(table, **b), *names, "area under the curve", smaller=False)
         lines.append("  " + second.words(verdict=False))
-    for module in modules(table, achievable=True):
-        sides = mastery(table, module, **a), mastery(table, module, **b)
+    marks = [("", "mean success", LOWER), *((m, m, MASTERED) for m in modules(table, achievable=True))]
+    for module, name, level in marks:
+        sides = mastery(table, module, level, **a), mastery(table, module, level, **b)
         if all(sides):
-            lines.append(f"  - {module} to {MASTERED:g}: {spread(sides[0])} against {spread(sides[1])}.")
+            lines.append(f"  - {name} to {level:g}: {spread(sides[0])} against {spread(sides[1])}.")
     return lines
 
 

@@ -76,15 +76,16 @@ def test_distractors(tmp_path, monkeypatch):
         r["eval/success/reach"] = r["eval/success"]
     text = distractors.findings(pd.DataFrame(found), conditions)
     assert "with 0 distractors: **does not appear** at 0.01" in text[0] and "median 200 (200 to 200)" in text[0]
-    assert "with 2 distractors: **appears** at 0.01. Episodes to mean success 0.9" in text[3]
-    assert "median 200 (200 to 300) against median 400 (400 to never; 1 never)" in text[3]
-    assert "CURIOUS, distractors 2 smaller in 100 % of pairs, rank-biserial +1.00" in text[3]
-    assert text[4].startswith("  - Secondary: area under the curve") and "appears" not in text[4]
-    assert text[5] == "  - reach to 0.9: median 200 (200 to 300) against median 400 (400 to never; 1 never)."
+    assert "with 2 distractors: **appears** at 0.01. Episodes to mean success 0.9" in text[4]
+    assert "median 200 (200 to 300) against median 400 (400 to never; 1 never)" in text[4]
+    assert "CURIOUS, distractors 2 smaller in 100 % of pairs, rank-biserial +1.00" in text[4]
+    assert text[5].startswith("  - Secondary: area under the curve") and "appears" not in text[5]
+    assert text[6] == "  - mean success to 0.8: median 200 (200 to 300) against median 400 (400 to never; 1 never)."
+    assert text[7] == "  - reach to 0.9: median 200 (200 to 300) against median 400 (400 to never; 1 never)."
     # Speeds with 2: CURIOUS (3/200 + 2/300)/5 = 0.00433, M-UVFA 4/400/5 = 0.002; without both 0.005.
-    assert "advantage grows with the number of distractors: **appears**." in text[6] and "0.538 [" in text[6]
+    assert "advantage grows with the number of distractors: **appears**." in text[8] and "0.538 [" in text[8]
     # reach, push and two distractors: half the speed is expected, 0.002/0.005 = 0.4 is found, at most 0.5.
-    assert "to 0.50 of its speed, with 2 distractors: **appears**; 0.400 [" in text[7]
+    assert "to 0.50 of its speed, with 2 distractors: **appears**; 0.400 [" in text[9]
     lines = lines_of(distractors.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
     assert [list(line.get_xdata()) for line in lines if line.get_marker() == "."] == [[300]]
 
@@ -103,6 +104,7 @@ def test_seeds_that_end_at_mastery(tmp_path, monkeypatch):
     assert summary.mastery(made, algorithm="curious") == [200, 300]
     assert summary.mastery(made, algorithm="muvfa") == [400, np.inf]
     assert summary.mastery(made, "reach", algorithm="curious") == [100, 100]
+    assert summary.mastery(made, level=0.5, algorithm="curious") == [200, 100]
     text = "\n".join(distractors.findings(made, conditions))
     assert "median 250 (200 to 300) against median never (400 to never; 1 never)" in text and "area" not in text
     assert "until they met --target-success" in summary.document("Heading", "command", made, conditions, [])

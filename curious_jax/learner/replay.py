@@ -5,10 +5,13 @@ the ring itself serves as its N+1st. Adding and sampling cost nothing that grows
 ring overwrites its oldest episode, that episode is also the oldest of every queue it stands in.
 """
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.experimental.layout import Layout, with_layout_constraint
 
 from curious_jax.learner import keys
 from curious_jax.types import Episode
@@ -71,9 +74,10 @@ def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayStat
     place = (start + count + jnp.cumsum(flags, axis=0) - 1) % capacity
     rows = jnp.broadcast_to(jnp.arange(num_modules), flags.shape)
     queue = state.queue.at[rows, jnp.where(flags, place, capacity)].set(slot[:, None], mode="drop")
+    large = functools.partial(jax.lax.platform_dependent, slot, state.next, tpu=_write_blocks, default=_write)
     return ReplayState(
-        obs=state.obs.at[slot].set(episode.obs, mode="drop"),
-        action=state.action.at[slot].set(episode.action, mode="drop"),
+        obs=large(state.obs, episode.obs),
+        action=large(state.action, episode.action),
         goal=state.goal.at[slot].set(episode.goal, mode="drop"),
         module=state.module.at[slot].set(episode.module, mode="drop"),
         relevant=state.relevant.at[slot].set(relevant, mode="drop"),
@@ -83,6 +87,34 @@ def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayStat
         start=start,
         count=count + flags.sum(axis=0),
     )
+
+
+def _write(slot: jax.Array, start: jax.Array, ring: jax.Array, rows: jax.Array) -> jax.Array:
+    return ring.at[slot].set(rows, mode="drop")
+
+
+def _write_blocks(slot: jax.Array, start: jax.Array, ring: jax.Array, rows: jax.Array) -> jax.Array:
+    """Writes what `_write` does, in two blocks of E slots: one at `start`, one at the beginning of the ring.
+
+    A TPU's memory holds arrays in tiles. Batches are drawn from the store with its slots along the tiles, which wastes
+    nothing; a scatter would have each slot in tiles of its own, and the whole store copied there and back. Blocks are
+    written where they are, if XLA is told so.
+
+    Args:
+      slot: [E] int32, the slots of the rows: one after the other from `start` on, C for rows that are left out.
+      ring: [C, T, N].
+      rows: [E, T, N].
+    """
+    capacity, number = ring.shape[0], rows.shape[0]
+    order = jnp.argsort(slot == capacity, stable=True)
+    new = jnp.sum(slot < capacity)
+    as_drawn = functools.partial(with_layout_constraint, layouts=Layout((1, 2, 0)))
+    for first in (jnp.minimum(start, capacity - number), jnp.zeros_like(start)):
+        rank = (first + jnp.arange(number) - start) % capacity  # of the row that goes into each slot of the block
+        old = jax.lax.dynamic_slice_in_dim(ring, first, number)
+        block = jnp.where((rank < new)[:, None, None], rows[order[jnp.minimum(rank, number - 1)]], old)
+        ring = as_drawn(jax.lax.dynamic_update_slice_in_dim(as_drawn(ring), as_drawn(block), first, 0))
+    return ring
 
 
 def shares(p: jax.Array, batch_size: int) -> jax.Array:

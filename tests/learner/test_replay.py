@@ -180,3 +180,18 @@ def test_any_episode_may_be_drawn_at_any_time_whatever_its_relevance():
     slot, t = replay.sample_any(state, jax.random.key(0), 6000)
     assert_uniform(state.obs[slot, 0, 0], range(7))
     assert_uniform(t, range(STEPS))
+
+
+@pytest.mark.parametrize(("capacity", "number"), [(7, 3), (6, 6), (40, 8), (5, 1)])
+def test_blocks_are_written_as_a_scatter_writes(capacity, number, monkeypatch):
+    """As TPUs store episodes: valid or not, at every place of the ring and over its end."""
+    monkeypatch.setattr(replay, "with_layout_constraint", lambda x, layouts: x)  # CPUs have one layout
+    rng = np.random.default_rng(0)
+    ring = jnp.asarray(rng.normal(size=(capacity, 3, 2)))
+    for start in range(capacity):
+        valid = rng.random(number) < rng.choice([0.0, 0.5, 1.0])
+        slot = jnp.asarray(np.where(valid, (start + np.cumsum(valid) - 1) % capacity, capacity))
+        rows = jnp.asarray(rng.normal(size=(number, 3, 2)))
+        expected = replay._write(slot, jnp.int32(start), ring, rows)
+        np.testing.assert_array_equal(replay._write_blocks(slot, jnp.int32(start), ring, rows), expected)
+        ring = expected

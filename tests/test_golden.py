@@ -17,10 +17,11 @@ def _compare(name: str, rows: list) -> None:
         return
     expected = next(iter(COMMITTED.values()))[name]
     assert len(rows) == len(expected["rows"])
+    losses = 0.15 if name.startswith("fetch") else 0.05  # contacts amplify the last bits: two machines are 0.07 apart
     for row, known in zip(rows, expected["rows"]):
         assert row.keys() == known.keys()
         for key, value in known.items():
-            loose = 0.05 if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
+            loose = losses if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
             assert row[key] == pytest.approx(value, rel=loose, abs=loose), key
 
 
@@ -43,6 +44,13 @@ def test_a_resumed_run_is_what_the_whole_run_was(tmp_path, capsys):
     whole = golden.RUNS[name]
     assert train.main(["--resume", str(tmp_path / "run"), "--episodes", whole[whole.index("--episodes") + 1]]) == 0
     _compare(name, golden.rows(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_machines_that_made_some_are_as_close_as_another_must_be(name, monkeypatch):
+    monkeypatch.setattr(golden, "machine", lambda: "another")
+    for runs in COMMITTED.values():
+        _compare(name, runs[name]["rows"])
 
 
 def test_the_committed_hashes_are_those_of_the_committed_rows():

@@ -1,6 +1,7 @@
 """What is said of `python -m NAME` where NAME is no program, or Python has no JAX."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,8 @@ def test_a_users_own_package_named_experiments_is_left_alone(tmp_path):
     (tmp_path / "experiments" / "__init__.py").write_text("import curious_jax\n")
     (tmp_path / "experiments" / "mine.py").write_text("print('mine')\n")
     command = [sys.executable, "-m", "experiments.mine"]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout == "mine\n"
+    there = os.environ | {"PYTHONPATH": str(ROOT)}  # installed or not, curious_jax is found behind the user's own
+    assert subprocess.run(command, cwd=tmp_path, env=there, capture_output=True, text=True).stdout == "mine\n"
 
 
 def test_the_module_that_python_starts():

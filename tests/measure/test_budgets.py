@@ -21,7 +21,7 @@ PARTS = {"h100": ("updates", "physics"), "v5e": ("updates", "physics", "cycle")}
 
 
 def count(name, part):
-    """Compiles updates, jax physics or a cycle of the gpu preset: launches of an update or a physics step, memory, code."""
+    """Compiles a program of the gpu preset: launches of an update or a physics step, bytes of temporaries and code."""
     jax.config.update("jax_platforms", "cpu")  # as benchmark does: nothing runs on the device
     target = targets.find(name)
     config = configs.make_config(target.platform, physics="jax")

@@ -17,11 +17,12 @@ def _compare(name: str, rows: list) -> None:
         return
     expected = next(iter(COMMITTED.values()))[name]
     assert len(rows) == len(expected["rows"])
-    losses = 0.15 if name.startswith("fetch") else 0.05  # contacts amplify the last bits: two machines are 0.07 apart
-    for row, known in zip(rows, expected["rows"]):
+    for number, (row, known) in enumerate(zip(rows, expected["rows"])):
         assert row.keys() == known.keys()
         for key, value in known.items():
-            loose = losses if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
+            loose = 0.05 if key.startswith("train/") else 0.26  # a success of eight episodes may differ by two
+            if number and name.startswith("fetch"):  # contacts amplify the last bits: two machines are 0.07 apart
+                loose = max(loose, 0.12)
             assert row[key] == pytest.approx(value, rel=loose, abs=loose), key
 
 
@@ -46,10 +47,10 @@ def test_a_resumed_run_is_what_the_whole_run_was(tmp_path, capsys):
     _compare(name, golden.rows(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_machines_that_made_some_are_as_close_as_another_must_be(name, monkeypatch):
+@pytest.mark.parametrize("name", golden.RUNS)
+def test_the_committed_machines_agree_within_the_tolerance(name, monkeypatch):
     monkeypatch.setattr(golden, "machine", lambda: "another")
-    for runs in COMMITTED.values():
+    for runs in list(COMMITTED.values())[1:]:
         _compare(name, runs[name]["rows"])
 
 

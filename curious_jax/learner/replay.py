@@ -74,10 +74,10 @@ def add(state: ReplayState, episode: Episode, relevant: jax.Array) -> ReplayStat
     place = (start + count + jnp.cumsum(flags, axis=0) - 1) % capacity
     rows = jnp.broadcast_to(jnp.arange(num_modules), flags.shape)
     queue = state.queue.at[rows, jnp.where(flags, place, capacity)].set(slot[:, None], mode="drop")
-    large = functools.partial(jax.lax.platform_dependent, slot, state.next, tpu=_write_blocks, default=_write)
+    write = functools.partial(jax.lax.platform_dependent, slot, state.next, tpu=_write_blocks, default=_write)
     return ReplayState(
-        obs=large(state.obs, episode.obs),
-        action=large(state.action, episode.action),
+        obs=write(state.obs, episode.obs),
+        action=write(state.action, episode.action),
         goal=state.goal.at[slot].set(episode.goal, mode="drop"),
         module=state.module.at[slot].set(episode.module, mode="drop"),
         relevant=state.relevant.at[slot].set(relevant, mode="drop"),
@@ -94,26 +94,31 @@ def _write(slot: jax.Array, start: jax.Array, ring: jax.Array, rows: jax.Array) 
 
 
 def _write_blocks(slot: jax.Array, start: jax.Array, ring: jax.Array, rows: jax.Array) -> jax.Array:
-    """Writes what `_write` does, in two blocks of E slots: one at `start`, one at the beginning of the ring.
+    """Writes what `_write` writes, on TPUs: in two blocks of E slots, in place.
 
-    A TPU's memory holds arrays in tiles. Batches are drawn from the store with its slots along the tiles, which wastes
-    nothing; a scatter would have each slot in tiles of its own, and the whole store copied there and back. Blocks are
-    written where they are, if XLA is told so.
+    A TPU's memory holds arrays in padded tiles. Batches are drawn from the store with its slots as the fastest axis,
+    which is a multiple of the tiles or nearly so. A scatter wants the slots as the slowest axis, for which XLA would
+    copy the whole store into padded tiles and back. Blocks are written in the order of the axes that is asked for.
+    (Under vmap, with several seeds, XLA makes a scatter of them again.)
+
+    The first block begins at `start`, or where it ends with the ring; the second is the beginning of the ring, and
+    takes what goes over the end. Slots of a block that get no row keep their contents.
 
     Args:
       slot: [E] int32, the slots of the rows: one after the other from `start` on, C for rows that are left out.
+      start: [] int32, the first slot to write.
       ring: [C, T, N].
-      rows: [E, T, N].
+      rows: [E, T, N], with E <= C.
     """
     capacity, number = ring.shape[0], rows.shape[0]
     order = jnp.argsort(slot == capacity, stable=True)
     new = jnp.sum(slot < capacity)
-    as_drawn = functools.partial(with_layout_constraint, layouts=Layout((1, 2, 0)))
+    keep_order = functools.partial(with_layout_constraint, layouts=Layout((1, 2, 0)))
     for first in (jnp.minimum(start, capacity - number), jnp.zeros_like(start)):
         rank = (first + jnp.arange(number) - start) % capacity  # of the row that goes into each slot of the block
         old = jax.lax.dynamic_slice_in_dim(ring, first, number)
         block = jnp.where((rank < new)[:, None, None], rows[order[jnp.minimum(rank, number - 1)]], old)
-        ring = as_drawn(jax.lax.dynamic_update_slice_in_dim(as_drawn(ring), as_drawn(block), first, 0))
+        ring = keep_order(jax.lax.dynamic_update_slice_in_dim(keep_order(ring), keep_order(block), first, 0))
     return ring
 
 

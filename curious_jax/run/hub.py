@@ -6,8 +6,10 @@ is imported when it is needed, so that programs can name policies without it.
 
 import contextlib
 import importlib.util
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,13 @@ from typing import Any
 import curious_jax
 from curious_jax.cli import streams
 from curious_jax.errors import ConfigError
+from curious_jax.run import manifest
 
 PREFIX = "hub:"  # of the names of policies on the hub: hub:OWNER/NAME, hub:OWNER/NAME@REVISION
 NEEDED, CARD, README = "policy.json", "card.json", "README.md"  # the first makes a repository one that holds a policy
-FILES = ("policy.npz", NEEDED, "manifest.json", CARD)  # of a policy, for programs; no other file is fetched
+PARTS = ("policy.npz", NEEDED)  # the policy itself
+FILES = (*PARTS, manifest.MANIFEST, CARD)  # of a policy, for programs; no other file is fetched
+COMMIT = ".commit"  # a file in the folder of a policy that was fetched
 LIBRARY = "curious_jax"
 TAGS = ("reinforcement-learning", "robotics", "goal-conditioned", "curriculum-learning", "mujoco", "jax")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -43,9 +48,10 @@ def check(repository: str) -> None:
 
 
 def fetch(name: str) -> Path:
-    """Brings a policy's files here, those that are not here yet, and returns their folder.
+    """Brings a policy's files here, unless those of its latest commit are here, and returns their folder.
 
-    The folder is the client's (`assets` below $HF_HOME). When the hub cannot be reached, last time's files will do.
+    The folder is below the client's (`assets` in $HF_HOME). Files are fetched beside it and take its place when all
+    have come, so that an earlier copy stays whole; it will do when the hub cannot be reached.
 
     Args:
       name: hub:OWNER/NAME, or hub:OWNER/NAME@REVISION with a branch, a tag or a commit.
@@ -65,14 +71,40 @@ def fetch(name: str) -> Path:
             about = _client().model_info(repository, revision=revision)
             if NEEDED not in {file.rfilename for file in about.siblings or ()}:
                 raise ConfigError(f"{name}: holds no policy of curious_jax (no {NEEDED} in it)")
-            _client().snapshot_download(
-                repository, revision=about.sha, local_dir=folder, allow_patterns=list(FILES), tqdm_class=_bar()
-            )
+            if not _is_here(folder, about.sha):
+                _replace(folder, repository, about.sha)
     except _Unreachable as error:
-        if not all((folder / part).is_file() for part in FILES[:2]):  # the policy itself
+        if not folder.is_dir():
             raise
         streams.note(f"{error.args[0]}; what was fetched last time is taken")
     return folder
+
+
+def _is_here(folder: Path, commit: str) -> bool:
+    """Says whether a folder holds the policy of a commit, undamaged."""
+    try:
+        manifest.verify(folder, PARTS)
+        return (folder / COMMIT).read_text() == commit
+    except (manifest.Damaged, OSError, UnicodeDecodeError):
+        return False
+
+
+def _replace(folder: Path, repository: str, commit: str) -> None:
+    """Fetches the files of a commit and puts them in the folder's place."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as beside:
+        new = Path(beside, "new")
+        _client().snapshot_download(
+            repository, revision=commit, local_dir=new, allow_patterns=list(FILES), tqdm_class=_bar()
+        )
+        (new / COMMIT).write_text(commit)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(folder, Path(beside, "old"))
+        try:
+            os.replace(new, folder)
+        except OSError:
+            if not _is_here(folder, commit):  # otherwise another program was faster
+                raise
 
 
 def check_imports(name: str, imports: Iterable[str]) -> None:

@@ -17,17 +17,20 @@ from experiments.engine.grid import Condition
 
 ENDED = (
     "Seeds were trained until they met --target-success: the second evaluation in a row is then the one that confirms "
-    "it, on fresh episodes, and areas are not compared. "
+    "it, on fresh episodes, and areas are not compared; a module that was not at 0.9 by then counts as never. "
 )
 LOWER = 0.8  # a second mark, which shows how much of a difference hangs on the first
 APPEARS = {True: "**appears**", False: "**does not appear**"}
 
 
 def mastery(table: Table, module: str = "", level: float = MASTERED, **labels: Any) -> list[float]:
-    """Episodes of each finished seed to the mastery of all modules, or of one module, or to another level of success.
+    """Returns the episodes to mastery of each finished seed: of mean success, or of one module.
 
     The second of the two evaluations in a row is the next one, or, in runs with --target-success, that on fresh
     episodes after the same number of training episodes.
+
+    Args:
+      level: of success that counts as mastery.
     """
     key, fresh = (f"{name}/{module}" if module else name for name in (SUCCESS, FRESH))
     found = per_seed(table, labels, functools.partial(statistics.time_to, level=level), key)

@@ -33,7 +33,7 @@ class Hub:
         return {path.rsplit("/", 1)[1] for method, path in self.asked if method == "GET" and "/resolve/" in path}
 
     def commit(self, name):
-        """A repository's latest commit: other contents, another commit, for a client may keep what it knows of one."""
+        """Names a repository's latest commit by its contents, as a client may keep what it knows of a commit."""
         parts = [f"{file} {_oid(data)}" for file, data in sorted(self.files[name].items())]
         return _oid("\n".join(parts).encode())
 
@@ -106,7 +106,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self.connection.shutdown(socket.SHUT_RDWR)
         data = self.hub.files[name].get(file)
         if data is None or revision not in ("main", self.hub.commit(name)):
-            return self._send(404, {}, {"X-Error-Code": "RevisionNotFound" if data else "EntryNotFound"})
+            return self._send(404, {}, {"X-Error-Code": "EntryNotFound" if data is None else "RevisionNotFound"})
         self._send(200, data, {"ETag": f'"{_oid(data)}"', "X-Repo-Commit": self.hub.commit(name)})
 
     def _send(self, status, content, headers=None):

@@ -195,3 +195,20 @@ def test_blocks_are_written_as_a_scatter_writes(capacity, number, monkeypatch):
         expected = replay._write(slot, jnp.int32(start), ring, rows)
         np.testing.assert_array_equal(replay._write_blocks(slot, jnp.int32(start), ring, rows), expected)
         ring = expected
+
+
+def test_under_vmap_blocks_are_written_to_each(monkeypatch):
+    monkeypatch.setattr(replay, "with_layout_constraint", lambda x, layouts: x)
+    rng = np.random.default_rng(1)
+    start, ring, rows = jnp.array([5, 1]), jnp.asarray(rng.normal(size=(2, 7, 3, 2))), rng.normal(size=(2, 3, 3, 2))
+    slot = jnp.array([[5, 7, 6], [7, 1, 2]])
+    both = jax.vmap(replay._write_blocks)(slot, start, ring, jnp.asarray(rows))
+    np.testing.assert_array_equal(both, jax.vmap(replay._write)(slot, start, ring, jnp.asarray(rows)))
+
+
+@pytest.mark.parametrize("platform", ["tpu", "cpu", "cuda"])
+def test_tpus_alone_store_in_blocks(platform):
+    arguments = empty(), tagged(np.arange(4)), jnp.asarray(relevance(np.arange(4)))
+    text = jax.jit(replay.add).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
+    assert ("LayoutConstraint" in text) == (platform == "tpu")
+    assert ("dynamic_update_slice" in text) == (platform == "tpu")

@@ -52,7 +52,7 @@ def test_the_budgets_are_the_goals():
     assert {name: tuple(parts) for name, parts in held.items()} == PARTS
     assert held["h100"]["updates"]["launches"] <= 50
     assert held["h100"]["physics"]["launches"] <= 200
-    assert held["v5e"]["cycle"]["temporary_bytes"] <= 1.4e9  # of 2,048 worlds: half of what 1,024 needed at first
+    assert held["v5e"]["cycle"]["temporary_bytes"] <= 1.4e9  # a third of what it was with copies of the store
 
 
 if __name__ == "__main__":

@@ -71,13 +71,14 @@ def put(served, name, folder=ROOT / "pretrained" / "fetch-push", **others):
 
 
 def kept(served):
-    """The files that the client keeps here, its own aside."""
-    return [path for path in served.home.rglob("*") if path.is_file() and ".cache" not in path.parts]
+    """The files of policies that are kept here."""
+    paths = [path for path in served.home.rglob("*") if path.is_file() and ".cache" not in path.parts]
+    return [path for path in paths if path.name != hub.COMMIT]
 
 
 def test_the_files_are_those_of_a_policy_and_its_card():
     assert set(hub.FILES) == {*policies.PARTS, manifest.MANIFEST, card.CARD}
-    assert (hub.README, hub.NEEDED) == (card.README, policies.INFO)
+    assert (hub.README, hub.NEEDED, hub.PARTS) == (card.README, policies.INFO, policies.PARTS)
 
 
 def test_a_policy_goes_to_the_hub_and_comes_back(logged_in, empty_folder, capsys):
@@ -180,11 +181,30 @@ def test_a_hub_that_is_not_there_is_one_line_and_the_last_copy_will_do(state, li
     assert note.startswith(f"note: hub:a/b: {line}") and note.endswith("; what was fetched last time is taken\n")
 
 
-def test_half_a_copy_is_not_taken_for_the_last_one(served, refuse):
+@pytest.mark.parametrize("lost", hub.FILES)
+def test_half_a_copy_is_not_taken_for_the_last_one(lost, served, refuse):
     put(served, "a/b")
-    served.lost.add(policies.ARRAYS)
+    served.lost.add(lost)
     assert "hub:a/b: the hub cannot be reached (" in refuse(evaluate, "hub:a/b")
+    assert any(path.endswith(f"/{lost}") for _, path in served.asked) and not kept(served)
     served.lost.clear()
+    assert policies.find("hub:a/b").config.modules == ("reach", "push")
+
+
+def test_a_lost_connection_leaves_the_earlier_copy_whole(served, capsys):
+    put(served, "a/b")
+    policies.find("hub:a/b")
+    put(served, "a/b", ROOT / "pretrained" / "four-modules")
+    served.lost.add(policies.ARRAYS)
+    assert policies.find("hub:a/b").config.modules == ("reach", "push")
+    assert "what was fetched last time is taken" in capsys.readouterr().err
+    served.lost.clear()
+    assert policies.find("hub:a/b").config.modules == ("reach", "push", "pnp", "stack")
+
+
+def test_a_copy_that_was_damaged_here_is_fetched_again(served):
+    put(served, "a/b")
+    (policies.find("hub:a/b").path / policies.ARRAYS).write_bytes(b"x")
     assert policies.find("hub:a/b").config.modules == ("reach", "push")
 
 

@@ -32,12 +32,16 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     """Draw competence, |LP| and p_LP of the first trials, then replay by LP against uniform replay."""
     own = select(rows, replay="lp")
     seeds = sorted(own["seed"].unique())[:TRIALS]
+    learned = modules(own, achievable=True)
+    others = [name for name in modules(own) if name not in learned]
     made, axes = figures.figure(len(PANELS) * len(seeds) + 1)
     for i, seed in enumerate(seeds):
+        part = select(own, seed=seed)
         for ax, (key, label) in zip(axes[len(PANELS) * i :], PANELS, strict=False):
-            for look, name in enumerate(modules(own)):
-                part = select(own, seed=seed)
-                figures.line(ax, part, f"{key}/{name}", name, look, absolute=key == "learning_progress")
+            absolute = key == "learning_progress"
+            figures.background(ax, part, [f"{key}/{name}" for name in others], "distractors", absolute)
+            for look, name in enumerate(learned):
+                figures.line(ax, part, f"{key}/{name}", name, look, absolute=absolute)
             ax.set_ylabel(label)
             ax.set_ylim(bottom=0)
             ax.set_xlim(left=0)

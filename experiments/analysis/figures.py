@@ -58,12 +58,20 @@ def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem
     if ends_at_target(rows):
         for i, seed in enumerate(found):
             own = found[seed].dropna()
-            look_of = dict(color=COLOURS[look], linewidth=0.9, alpha=0.8, markevery=[-1], markersize=5)
-            ax.plot(own.index, own, marker=MARKERS[look], label=label if i == 0 else None, **look_of)
+            look_of = dict(color=show.colour(look), linewidth=0.9, alpha=0.8, markevery=[-1], markersize=5)
+            ax.plot(own.index, own, marker=MARKERS[look % len(MARKERS)], label=label if i == 0 else None, **look_of)
         return
     mean, spread = found.mean(axis=1), getattr(found, kind)(axis=1).fillna(0.0)
     low, high = (mean - spread, mean + spread) if found.shape[1] > 1 else (None, None)
     show.draw(ax, show.Line(found.index, mean, low, high), label, look)
+
+
+def background(ax: Any, rows: Table, keys: Sequence[str], label: str, absolute: bool = False) -> None:
+    """Draw metrics of one seed that a figure is not about as thin grey lines, named once."""
+    for i, key in enumerate(keys):
+        found = curves(rows, key)
+        found = found.abs() if absolute else found
+        ax.plot(found.index, found, color="grey", linewidth=0.6, alpha=0.6, label=label if i == 0 else None)
 
 
 def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:

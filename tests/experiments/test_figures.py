@@ -186,6 +186,23 @@ def test_learning_progress(tmp_path, monkeypatch):
     np.testing.assert_allclose(lines[2].get_ydata(), 0.1)  # |LP| of reach, first trial
 
 
+def test_more_modules_than_colours_in_runs_that_end_at_mastery(tmp_path, monkeypatch):
+    """The arm's four modules and seven distractors: the others are one grey background."""
+    conditions = [condition(replay=r) for r in learning_progress.REPLAYS]
+    found = [r for c in conditions for r in rows([[0.1, 0.95], [0.2, 0.3, 0.92]], **c.labels)]
+    names = ["reach", "push", "pnp", "stack", *(f"distractor{k + 1}" for k in range(7))]
+    for r in found:
+        r |= {"eval/fresh": 0.9 if r["eval/success"] > 0.9 else np.nan}
+        for name in names:
+            r |= {f"competence/{name}": 0.5, f"learning_progress/{name}": -0.1, f"p_module/{name}": 1 / 11}
+        r |= {f"eval/success/{name}": r["eval/success"] for name in names[:4]}
+    lines = lines_of(learning_progress.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
+    grey = [line for line in lines if line.get_color() == "grey"]
+    assert len(grey) == 2 * 3 * 7 and len(lines) == 2 * 3 * 11 + 4
+    assert [line.get_label() for line in grey[:7]].count("distractors") == 1
+    np.testing.assert_allclose(grey[7].get_ydata(), 0.1)  # |LP|
+
+
 def test_scaling_and_sweep(tmp_path, monkeypatch):
     conditions = [condition(algorithm="curious")]
     found = rows([[0.5, 0.95, 0.95], [0.5, 0.97, 0.97]], algorithm="curious")

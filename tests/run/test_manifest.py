@@ -45,7 +45,7 @@ def test_every_changed_bit_is_noticed(written):
     """Orbax's own two files beside the parts are not read, and white space in the manifest means nothing."""
     random = np.random.default_rng(0)
     parts = [p for p in written.rglob("*") if p.is_file() and p.parent != written]
-    assert len(parts) > 10
+    assert len(parts) > 4  # how many orbax writes depends on how its writers meet
     for path in [*parts, written / manifest.MANIFEST]:
         whole = path.read_bytes()
         for bit in random.integers(8 * len(whole), size=30):

@@ -17,7 +17,8 @@ from experiments.engine.grid import Condition
 
 ENDED = (
     "Seeds were trained until they met --target-success: the second evaluation in a row is then the one that confirms "
-    "it, on fresh episodes, and areas are not compared; a module that was not at 0.9 by then counts as never. "
+    "it, on fresh episodes, and areas are not compared; a module that was not at "
+    f"{MASTERED:g} by then counts as never. "
 )
 LOWER = 0.8  # a second mark, which shows how much of a difference hangs on the first
 APPEARS = {True: "**appears**", False: "**does not appear**"}

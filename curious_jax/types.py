@@ -109,6 +109,9 @@ class ModuleTable(Protocol):
         ...
 
     @property
+    def radii(self) -> tuple[float | None, ...]: ...  # of the balls around goals in pictures; None: the world's own
+
+    @property
     def without_mirror(self) -> tuple[str, ...]: ...  # modules whose goals have no mirror image
 
     def place(self, index: int, goal: Any, obs: Any) -> Any:

@@ -6,7 +6,6 @@ leaves zeros elsewhere (CURIOUS, "A Modular Multi-Goal Architecture"). A module 
 goal, which asks for every module at once.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envs import module_check
+from envs import module_check, module_names
 from envs.errors import ArgumentError
 
 RELEVANCE_THRESHOLD = 1e-3  # an outcome that moved less has not changed
@@ -58,6 +57,8 @@ class Module:
       meaning: what the goal's numbers are, with their unit, for the card of an exported policy.
       place: goal [d], obs [O] -> [2] or [3], where pictures mark the goal, NaN for nowhere; None where a goal of two or
         three numbers is that place, and one of another size is not marked.
+      radius: how far from that place the ball reaches that pictures draw, in the world's unit of length; None for the
+        distance within which the world's own modules are solved.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Module:
     mirror: Callable[[jax.Array], jax.Array] | None = None
     meaning: str = ""
     place: Callable[[jax.Array, jax.Array], jax.Array] | None = None
+    radius: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,6 @@ class Registration:
 
 
 _REGISTRY: dict[str, Registration] = {}
-# The names that some world gives its own modules.
-_BUILT_IN = re.compile(r"reach|(push|pnp|drag)([1-9]\d?)?|stack([1-9]\d?on[1-9]\d?)?|distractor[1-9]\d*")
 
 
 def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
@@ -99,7 +99,7 @@ def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
     """
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ArgumentError("name", "use letters, digits, - and _ only", name)
-    if _BUILT_IN.fullmatch(name):
+    if module_names.is_built_in(name):
         raise ArgumentError(
             "name", f"the worlds have a module of this name; take another name, such as my-{name}", name
         )
@@ -156,7 +156,7 @@ def _build_registered(name: str, layout: Any) -> Module:
     if not isinstance(module.guides, tuple) or not all(isinstance(guide, Guide) for guide in module.guides):
         raise ArgumentError("modules", f"{name}: guides must be a tuple of envs.modules.Guide, such as (Guide(...),)")
     for guide in module.guides:
-        if guide.module not in _REGISTRY and not _BUILT_IN.fullmatch(guide.module):
+        if guide.module not in _REGISTRY and not module_names.is_built_in(guide.module):
             raise ArgumentError(
                 "modules",
                 f"{name}: its guide names {guide.module!r}, which is no module; name one such as reach, or register it",
@@ -270,6 +270,11 @@ class ModuleTable:
         """[d], [O] -> [2] or [3]: where pictures mark a goal of the module of this index; else the goal itself."""
         place = self.modules[index].place
         return goal if place is None else place(goal, obs)
+
+    @property
+    def radii(self) -> tuple[float | None, ...]:
+        """How far the ball around each module's goal reaches in pictures; None for the world's own tolerance."""
+        return tuple(m.radius for m in self.modules)
 
     def mirror(self, goal: jax.Array, module: jax.Array) -> jax.Array:
         """[G], [] -> [G]: the goal's mirror image; zero outside the module's slots."""

@@ -10,7 +10,6 @@ The defaults master both within 3,000 to 4,000 episodes, in half a minute; small
 episodes, and bring it to its goal in one of thirty.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from envs import module_names
 from envs.errors import ArgumentError
 from envs.modules import Guide, Module, ModuleTable, build_table, distance_solved, list_names, registered
 
@@ -191,7 +191,7 @@ def create(names: Sequence[str], num_distractors: int = 0) -> PointEnv:
 
 def _parse(name: str) -> tuple[str, int]:
     """reach -> (reach, 0), push -> (push, 1), drag2 -> (drag, 2)."""
-    match = re.fullmatch(r"(reach)|(drag|push)([1-9]\d?)?", name)
+    match = module_names.POINT.fullmatch(name)
     if not match:
         own = "".join(f", {n}" for n in registered())
         forms = f"reach, push, drag, pushK, dragK (such as push2){own}"

@@ -62,13 +62,14 @@ def share(index: int) -> tuple[float, float, float]:
     return red / 255, green / 255, blue / 255
 
 
-def goals(modules: Any, recording: Recording, time: int, episode: int) -> list[tuple[Any, Any, bool]]:
-    """Returns (where the goal is marked, colour, solved) of the modules asked for: one, or all for the flat goal."""
+def goals(modules: Any, recording: Recording, time: int, episode: int) -> list[tuple[Any, Any, bool, float | None]]:
+    """Returns (place, colour, solved, radius) of the goals of the modules asked for: one, or all for the flat goal."""
     module = int(recording.module[episode])
     chosen = range(modules.num_modules) if module == FLAT else [module]
     solved = bool(recording.solved[time, episode])
     goal, obs = recording.goal[time, episode], recording.states.obs[time, episode]
-    return [(modules.place(i, goal[modules.slots[i]], obs), share(i), solved) for i in chosen]
+    places = [modules.place(i, goal[modules.slots[i]], obs) for i in chosen]
+    return [(place, share(i), solved, modules.radii[i]) for i, place in zip(chosen, places, strict=True)]
 
 
 def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: Any) -> Iterator[np.ndarray]:
@@ -77,7 +78,7 @@ def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: 
     Args:
       renderer: draws one state (envs.pictures.protocol.Renderer).
       modules: the environment's module table.
-      goal: makes what the renderer takes from (goal, colour, solved).
+      goal: makes what the renderer takes from (goal, colour, solved, radius).
     """
     for first in range(0, len(recording.module), tiles):
         for time in range(recording.length):

@@ -1,13 +1,13 @@
 """The Fetch arm's modules and their names: reach, pushK, pnpK, stackKonJ, distractors."""
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from envs import module_names
 from envs.errors import ArgumentError
 from envs.modules import Guide, Module, ModuleTable, build_table, distance_solved, norm, registered
 
@@ -20,7 +20,6 @@ STACK_HEIGHT = 0.475  # m, centre of a cube on another
 GUIDED_RADIUS = 0.03  # m, a cube closer than this to the gripper is at hand, and one closer to its goal is there
 STACK_CLEARANCE = 0.06  # m, 1.2 x TOLERANCE between gripper and goal for a stack to count
 
-_NAME = re.compile(r"(reach)|(push|pnp)([1-9]\d?)?|(stack)(?:([1-9]\d?)on([1-9]\d?))?")
 _FORMS = "reach, push, pnp, stack, pushK, pnpK, stackKonJ (such as push2, stack2on3)"
 
 
@@ -30,7 +29,7 @@ def parse(name: str) -> tuple[str, int, int]:
     Raises:
       ArgumentError: on a name outside the grammar, naming the right forms.
     """
-    match = _NAME.fullmatch(name)
+    match = module_names.FETCH.fullmatch(name)
     if not match:
         own = "".join(f", {n}" for n in registered())
         raise ArgumentError("modules", f"unknown module {name!r}; use {_FORMS}{own}")

@@ -66,8 +66,8 @@ def place(model: mujoco.MjModel, data: mujoco.MjData, state: Any) -> None:
 def add_marks(scene: mujoco.MjvScene, state: Any, goals: list[Goal]) -> None:
     """Adds distractors and goals to a scene.
 
-    A goal is a translucent ball of the radius within which it is solved, clearer when it is, with its centre and, when
-    it is in the air, a line down to the table.
+    A goal is a translucent ball, by default of the radius within which it is solved, clearer when it is, with its
+    centre and, when it is in the air, a line down to the table.
     """
     for position in np.asarray(state.distractors):
         _add(scene, _GEOM.mjGEOM_BOX, [c.CUBE_HALF_SIZE] * 3, position, _GREY, 1.0)
@@ -75,15 +75,15 @@ def add_marks(scene: mujoco.MjvScene, state: Any, goals: list[Goal]) -> None:
         goal = np.asarray(mark.goal, float)
         if goal.size not in (2, 3) or not np.isfinite(goal).all():
             continue  # a goal of a registered module that has no place
-        point = goal_point(goal)
+        point, radius = goal_point(goal), TOLERANCE if mark.radius is None else mark.radius
         height = (point[2] - c.TABLE_TOP) / 2
-        if height > TOLERANCE:
+        if height > radius:
             middle = point - [0.0, 0.0, height]
             _add(scene, _GEOM.mjGEOM_CYLINDER, [0.0015, height, 0.0], middle, mark.colour, 0.6)
             foot = [point[0], point[1], c.TABLE_TOP + 0.0005]
             _add(scene, _GEOM.mjGEOM_CYLINDER, [0.02, 0.0005, 0.0], foot, mark.colour, 0.35)
         _add(scene, _GEOM.mjGEOM_SPHERE, [0.01] * 3, point, mark.colour, 1.0)
-        _add(scene, _GEOM.mjGEOM_SPHERE, [TOLERANCE] * 3, point, mark.colour, 0.25 if mark.solved else 0.18)
+        _add(scene, _GEOM.mjGEOM_SPHERE, [radius] * 3, point, mark.colour, 0.25 if mark.solved else 0.18)
 
 
 def _add(scene: mujoco.MjvScene, kind: mujoco.mjtGeom, size: Any, position: Any, colour: Colour, alpha: float) -> None:

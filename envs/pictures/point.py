@@ -31,9 +31,8 @@ class PointRenderer:
         draw.rectangle(self._box((0.0, 0.0), point.ARENA), fill=_SQUARE, outline=_EDGE, width=2 * _FINE)
         for mark in goals:
             if np.shape(mark.goal) == (2,):
-                draw.ellipse(
-                    self._box(mark.goal, point.TOLERANCE), fill=_rgba(mark.colour, 0.6 if mark.solved else 0.3)
-                )
+                radius = point.TOLERANCE if mark.radius is None else mark.radius
+                draw.ellipse(self._box(mark.goal, radius), fill=_rgba(mark.colour, 0.6 if mark.solved else 0.3))
                 draw.ellipse(self._box(mark.goal, 0.012), fill=_rgba(mark.colour, 1.0))
         for number, position in enumerate(np.asarray(state.objects)):
             draw.rectangle(self._box(position, 0.03), fill=_rgba(_OBJECTS[number % len(_OBJECTS)], 1.0))

@@ -13,6 +13,7 @@ class Goal(NamedTuple):
     goal: np.ndarray  # [d], as the module has it at this moment
     colour: Colour
     solved: bool
+    radius: float | None = None  # of the ball around it; None for the world's own tolerance
 
 
 class Renderer(Protocol):

@@ -146,3 +146,12 @@ def test_pictures_mark_a_goal_at_its_place():
     obs = np.array([0.0, 0.0, 0.3, 0.1, 0.3, 0.1], np.float32)
     np.testing.assert_allclose(table.place(1, np.array([0.1]), obs), [0.4, 0.2], atol=1e-6)
     np.testing.assert_array_equal(table.place(0, np.array([0.1, 0.2]), obs), [0.1, 0.2])
+
+
+def test_a_ball_in_pictures_is_as_large_as_the_module_says():
+    assert build(dataclasses.replace(SOUND, radius=0.03)).radii == (None, 0.03)
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), "wide"])
+def test_a_balls_radius_is_a_number_above_0(radius):
+    assert refusal(radius=radius) == f"mine: radius is {radius!r}; it must be a number above 0, or None"

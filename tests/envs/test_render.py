@@ -67,6 +67,13 @@ def test_a_goal_is_marked_where_it_is(renderer, goal):
     assert rows.min() == pytest.approx(edge, abs=3)  # its top: the radius within which it is solved
 
 
+@pytest.mark.parametrize("radius", [0.02, 0.08])
+def test_a_goals_ball_is_as_large_as_asked_for(renderer, radius):
+    point, world = np.array([1.44, 0.88, 0.80]), state(cubes=((1.2, 0.9, 0.425), (1.2, 0.9, 0.475)))
+    rows, _ = changed(renderer, world, Goal(point, CYAN, False, radius))
+    assert rows.min() == pytest.approx(pixel(renderer, point + [0.0, 0.0, radius])[1], abs=3)
+
+
 def test_goals_on_the_table_in_the_air_and_without_a_place(renderer):
     np.testing.assert_allclose(goal_point(np.array([1.3, 0.7])), [1.3, 0.7, 0.425])
     np.testing.assert_allclose(goal_point(np.array([1.3, 0.7, 0.6])), [1.3, 0.7, 0.6])

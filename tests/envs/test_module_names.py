@@ -1,0 +1,17 @@
+"""The worlds' own names, and which names are left for a user's modules."""
+
+import pytest
+
+from envs import module_names
+
+
+@pytest.mark.parametrize(
+    "name", ["reach", "push", "push12", "pnp", "pnp3", "drag", "drag2", "stack", "stack2on3", "distractor1"]
+)
+def test_the_worlds_own_names_are_taken(name):
+    assert module_names.is_built_in(name)
+
+
+@pytest.mark.parametrize("name", ["reach2", "push0", "push123", "stack2", "stackon", "distractor", "lift"])
+def test_other_names_are_free(name):
+    assert not module_names.is_built_in(name)

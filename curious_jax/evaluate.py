@@ -6,7 +6,7 @@
     python -m curious_jax.evaluate runs/some-run --env FetchPickAndPlace-v4 --episodes 200
 
 An episode succeeds when its module's goal is reached at the last step. Intervals are 95 % Wilson intervals.
-With --env the policy is judged in one of gymnasium-robotics' own environments, beside as many episodes in ours.
+With --env the policy is judged in one of gymnasium-robotics' own environments, beside the same module in ours.
 """
 
 import json
@@ -126,6 +126,7 @@ def evaluate(
 
     from curious_jax import evaluation
 
+    modules = modules.split(",") if isinstance(modules, str) else modules
     env = policy.env if modules is None else environment.with_modules_evaluated(policy.env, modules)
     total = episodes * sum(env.modules.achievable)
     found = evaluation.evaluate(policy.config, env, policy.params, jax.random.key(seed), total, policy.episodes)

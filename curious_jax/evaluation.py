@@ -21,6 +21,7 @@ from curious_jax.types import Env
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`
 WORST, TRIES = 0.1, 10  # share of the goals that are the worst, and episodes that find them
+CHUNK_STREAM = 0xC4A2  # folded into a module's key, for its goals beyond the first MAX_WORLDS
 EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
 
 
@@ -130,6 +131,11 @@ def worst_goals(rates: np.ndarray, share: float = WORST) -> float:
     return float(lowest.mean())
 
 
+def worst_case_worlds(goals: int) -> int:
+    """Counts the worlds in which the worst goals are looked for, per seed."""
+    return min(-(-goals // TRIES) * TRIES, MAX_WORLDS)
+
+
 def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, float]]]:
     """Compiles the test of the worst goals: `goals` of each achievable module, TRIES episodes each.
 
@@ -137,13 +143,14 @@ def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, floa
       (params, keys, offset), as make_evaluator takes them -> per seed {module: success on the worst tenth of goals}.
     """
     config, number = run.config, -(-goals // TRIES) * TRIES
-    run = run._replace(env=run.env.with_worlds(number * config.num_seeds))
+    worlds = worst_case_worlds(goals)
+    run = run._replace(env=run.env.with_worlds(worlds * config.num_seeds))
 
     def batch(params: PolicyParams, key: jax.Array, trial: jax.Array, module: jax.Array, offset: Any) -> Any:
-        """Tries every goal of a module once: (success [N], overflow [])."""
-        modules = run.algorithm.test(jnp.full(number, module))
-        wanted = jax.vmap(run.env.modules.sample_goal)(jax.random.split(key, number), modules)
-        policy, exploring = make_policy(run, params), jnp.zeros(number, bool)
+        """Tries as many goals of a module as there are worlds once: (success [W], overflow [])."""
+        modules = run.algorithm.test(jnp.full(worlds, module))
+        wanted = jax.vmap(run.env.modules.sample_goal)(jax.random.split(key, worlds), modules)
+        policy, exploring = make_policy(run, params), jnp.zeros(worlds, bool)
         episode, overflow = rollout.collect(
             policy,
             run.env,
@@ -159,16 +166,19 @@ def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, floa
     program = jax.jit(for_seeds(config, batch, (0, 0, None, None, None)))
     fold = for_seeds(config, jax.random.fold_in, (0, None))
 
+    def rates(params: Any, keys: Any, module: Any, offset: Any) -> np.ndarray:
+        """Success on as many goals as there are worlds: [S, W]."""
+        tries = [jax.device_get(program(params, keys, jnp.int32(t), jnp.int32(module), offset)) for t in range(TRIES)]
+        check_overflow([overflow for _, overflow in tries])
+        return np.mean([success for success, _ in tries], axis=0).reshape(config.num_seeds, worlds)
+
     def measure(params: Any, keys: Any, offset: Any = None) -> list[dict[str, float]]:
         found: list[dict[str, float]] = [{} for _ in range(config.num_seeds)]
         for module in achievable(run.env):
             own = fold(keys, int(module))
-            tries = [
-                jax.device_get(program(params, own, jnp.int32(t), jnp.int32(module), offset)) for t in range(TRIES)
-            ]
-            check_overflow([overflow for _, overflow in tries])
-            rates = np.mean([success for success, _ in tries], axis=0).reshape(config.num_seeds, number)
-            for seed, own_rates in zip(found, rates, strict=True):
+            chunks = [own, *(fold(own, CHUNK_STREAM + c) for c in range(1, -(-number // worlds)))]
+            every = np.concatenate([rates(params, chunk, module, offset) for chunk in chunks], axis=1)[:, :number]
+            for seed, own_rates in zip(found, every, strict=True):
                 seed[run.env.modules.names[module]] = worst_goals(own_rates)
         return found
 

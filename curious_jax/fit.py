@@ -12,9 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from curious_jax import config as configs
 from curious_jax import evaluation
 from curious_jax.config import TrainConfig
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, SettingError
 from curious_jax.evaluation import Result, check_overflow
 from curious_jax.learner import curriculum, devices, perturbation, trainer
 from curious_jax.learner.state import (
@@ -40,6 +41,11 @@ WORST_STREAM = 0xC7A2
 SLICE_S = 1.0  # target length of one compiled call, so that Ctrl-C is handled within about a second
 
 Row = dict[str, float]  # a line of metrics.jsonl
+# Settings that never change a cycle: a run may continue with other ones.
+FREE = (
+    *("episodes", "target_success", "devices", "imports"),
+    *("checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints", "keep_policies", "record_every"),
+)
 # The fields of Progress that a checkpoint keeps as plain data beside the arrays.
 SAVED = ("cycles", "invalid", "reached", "compile_s", "train_s", "wall_s", "epoch_s")
 
@@ -82,13 +88,23 @@ class Progress:
 
     @property
     def success(self) -> dict[str, Any]:
-        """Gives {module: rate}, or {module: [rate per seed]}."""
+        """Gives {module: rate}, or {module: [rate per seed]}; nothing before the first evaluation."""
+        if not self.results:
+            return {}
         return {name: one_or_all(self.config, [r.rate[name] for r in self.results]) for name in self.names}
 
     @property
     def mean_success(self) -> Any:
-        """Gives the mean over achievable modules, or a list of those over seeds."""
+        """Gives the mean over achievable modules, or a list of those over seeds; None before the first evaluation."""
+        if not self.results:
+            return None
         return one_or_all(self.config, [r.mean for r in self.results])
+
+    @property
+    def diverged_seeds(self) -> tuple[int, ...]:
+        """Lists the seeds whose losses or learner hold a number that is not finite."""
+        finite = by_seed(self.config, for_seeds(self.config, trainer.is_finite)(self.state, self.total))
+        return tuple(seed for seed, fine in zip(seeds(self.config), finite, strict=True) if not fine)
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -124,6 +140,20 @@ def resume(config: TrainConfig, env: Env, state: TrainState, total: CycleMetrics
     return dataclasses.replace(begin(config, env, state), total=total, **plain)
 
 
+def with_config(start: Progress, config: TrainConfig) -> Progress:
+    """Gives the progress of a run that continues with another config; a target that changed has yet to be reached.
+
+    Raises:
+      ConfigError: when a setting differs that a cycle depends on, naming it and both its values.
+    """
+    for name in configs.fields_by_name():
+        was, wanted = configs.value(start.config, name), configs.value(config, name)
+        if name not in FREE and was != wanted:
+            raise SettingError(name, wanted, f"{was!r}, as in the run that continues; or begin a new run")
+    reached = start.reached if config.target_success == start.config.target_success else (None,) * config.num_seeds
+    return dataclasses.replace(start, config=config, reached=reached)
+
+
 Callback = Callable[[Progress], bool | None]
 
 
@@ -141,10 +171,12 @@ def fit(
       callback: gets the progress about every second, between two cycles, with `metrics` after every evaluation and
         `status` once the run has ended; returns True to stop. Of several each is called, in their order, and any of
         them may stop the run.
-      start: the progress to continue from, whose arrays are overwritten; None for a new run.
+      start: the progress to continue from, whose arrays are overwritten; None for a new run. Other `episodes` or
+        another `target_success` than it was made with let a run that has ended go on.
     Returns:
       The progress at the end.
     Raises:
+      ConfigError: when the environment or `start` belongs to another run than config's.
       OverflowedBuffers: when physics dropped contacts, in training or evaluation.
     """
     callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
@@ -186,6 +218,7 @@ class _Loop:
     def begin(self, start: Progress | None) -> Progress:
         """Takes the starting point over, compiles, and evaluates once."""
         self.began = time.perf_counter()
+        start = start and with_config(start, self.config)
         shapes = start.state if start else jax.eval_shape(lambda: trainer.init(self.config, self.env))
         # Beside the state's making and the first evaluation, on another core: the cycle's program is most of the work.
         compiler = ThreadPoolExecutor(1)
@@ -198,7 +231,7 @@ class _Loop:
         self.epoch = epoch.result()
         compile_s = progress.compile_s + time.perf_counter() - began
         progress = dataclasses.replace(progress, compile_s=compile_s)
-        if all(progress.reached):
+        if self.config.target_success is not None and all(progress.reached):
             afresh = self._evaluate_afresh(progress)
             return dataclasses.replace(progress, status=Status.TARGET_REACHED, results=afresh)
         done = progress.cycles >= self.config.schedule.cycles
@@ -238,16 +271,16 @@ class _Loop:
         return at_end or progress.cycles % schedule.cycles_per_epoch == 0
 
     def evaluate_and_report(self, progress: Progress) -> Progress:
-        """Evaluates and decides how the run stands; after a whole epoch its sums start from zero."""
+        """Evaluates and decides how the run stands; after an epoch its sums start from zero, unless it diverged."""
         schedule, results = self.config.schedule, self._evaluate_now(progress)
         progress = self.at_now(dataclasses.replace(progress, results=results))
         metrics = tuple(make_rows(progress, self.env))
-        if schedule.cvar_goals and progress.cycles >= schedule.cycles:
-            metrics = tuple(row | worst for row, worst in zip(metrics, self._find_worst(progress), strict=True))
         progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics)
         if progress.status is Status.RUNNING:
             progress = self._decide(progress)
-        if progress.cycles % schedule.cycles_per_epoch == 0:
+        if schedule.cvar_goals and progress.status in (Status.COMPLETED, Status.TARGET_REACHED):
+            progress = _with_more(progress, self._find_worst(progress))
+        if progress.cycles % schedule.cycles_per_epoch == 0 and progress.status is not Status.DIVERGED:
             nothing = no_metrics(self.config)
             progress = dataclasses.replace(progress, invalid=_count_invalid(progress), total=nothing, epoch_s=0.0)
         return self.at_now(progress)
@@ -259,7 +292,8 @@ class _Loop:
             candidates = [s for s, r in enumerate(progress.results) if reached[s] is None and r.mean >= target]
             fresh = self._evaluate_afresh(progress) if candidates else progress.results
             for s in candidates:
-                progress = _with_fresh(progress, s, fresh[s])
+                more = [_describe_fresh(one) if i == s else {} for i, one in enumerate(fresh)]
+                progress = _with_more(progress, more)
                 if fresh[s].mean >= target:
                     reached[s] = _milestone(progress, fresh[s])
             progress = dataclasses.replace(progress, reached=tuple(reached))
@@ -298,11 +332,15 @@ def _milestone(progress: Progress, result: Result) -> dict[str, float]:
     return {"episodes": progress.episodes, "train_s": round(progress.train_s, 2), "mean_success": result.mean}
 
 
-def _with_fresh(progress: Progress, index: int, fresh: Result) -> Progress:
-    """Adds a seed's success on fresh episodes to its line of the last evaluation."""
-    added: Row = {"eval/fresh": fresh.mean} | {f"eval/fresh/{name}": rate for name, rate in fresh.rate.items()}
-    added |= {f"eval/fresh_n/{name}": n for name, n in fresh.episodes.items()}
-    metrics = tuple(row | added if i == index else row for i, row in enumerate(progress.metrics))
+def _describe_fresh(fresh: Result) -> Row:
+    """Lays out a seed's success on fresh episodes for its line of the evaluation that they confirm, or not."""
+    row: Row = {"eval/fresh": fresh.mean} | {f"eval/fresh/{name}": rate for name, rate in fresh.rate.items()}
+    return row | {f"eval/fresh_n/{name}": n for name, n in fresh.episodes.items()}
+
+
+def _with_more(progress: Progress, more: Sequence[Row]) -> Progress:
+    """Adds figures to each seed's line of the evaluation just made."""
+    metrics = tuple(row | added for row, added in zip(progress.metrics, more, strict=True))
     return dataclasses.replace(progress, metrics=metrics, rows=progress.rows[: -len(metrics)] + metrics)
 
 

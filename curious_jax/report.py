@@ -60,7 +60,7 @@ def _show(run: Path, rows: list[dict[str, Any]], out: str | None) -> int:
     files.write(curves_path, picture)
     print(f"{curves.small_plot(rows)}\ncurves: {curves_path}")
     if page.available():
-        files.write(page_path, page.build(run, rows).encode(errors="replace"))
+        files.write(page_path, page.build(run, rows, page_path.parent).encode(errors="replace"))
         print(f"report: {page_path}")
     else:
         print(f"{page.REPORT} {NEEDS}")

@@ -41,7 +41,8 @@ def parser() -> options.Parser:
         "--resume",
         type=options.path,
         metavar="DIR",
-        help="resume the run in DIR from its last checkpoint; --episodes and --devices may change, no other setting",
+        help="resume the run in DIR from its last checkpoint; --episodes, --target-success and --devices may change, "
+        "no other setting",
     )
     result.add_argument(
         "--wandb",
@@ -159,6 +160,12 @@ def _run(
     print(f"watch it with: {program.command('play', folder.path)}")
     if progress.status == "interrupted":
         print(f"continue with: {program.command('train', '--resume', folder.path)}")
+    if progress.status == "diverged" and config.num_seeds > 1:
+        which = ", ".join(map(str, progress.diverged_seeds))
+        print(
+            f"seed {which} diverged, which ended all {config.num_seeds}; train the others without it: "
+            f"{program.command('train', '--config', folder.path / runfolder.CONFIG)} --seed K --num-seeds S"
+        )
     if recorder.problem:
         program.fail(recorder.problem, program.FAILED)
     return recorder.exit_status(progress.status)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from curious_jax import config as configs
@@ -182,3 +183,18 @@ def test_old_words_in_a_config_file_are_read():
 def test_whole_numbers_are_taken_for_floats():
     assert make_config(noise=1, clip=5) == make_config(noise=1.0, clip=5.0)
     assert isinstance(make_config(noise=1).exploration.noise, float)
+
+
+@pytest.mark.parametrize(
+    "name, given, held",
+    [
+        ("seed", np.int64(3), 3),
+        ("epsilon", np.float32(0.5), 0.5),
+        ("mirror", np.True_, True),
+        ("discount", np.int32(0), 0.0),
+    ],
+)
+def test_numpy_s_numbers_are_numbers(name, given, held):
+    config = configs.make_config(**{name: given})
+    assert config == configs.make_config(**{name: held})
+    assert type(configs.value(config, name)) is type(held)

@@ -56,6 +56,15 @@ def test_goals_that_are_always_missed_are_the_worst(made):
     assert found["reach"] == 1.0 and found["push"] < 0.2 and set(found) == {"reach", "push"}
 
 
+def test_more_goals_than_worlds_are_tried_in_turn(made, monkeypatch):
+    monkeypatch.setattr(evaluation, "MAX_WORLDS", 10)
+    run = made[0]
+    rates = []
+    monkeypatch.setattr(evaluation, "worst_goals", lambda found: rates.append(found) or 0.0)
+    evaluation.make_worst_case(run, 21)(policy(run, REACH), evaluation.evaluation_key(0, 0))
+    assert [len(found) for found in rates] == [30, 30]  # each module's, in three parts of ten worlds
+
+
 def test_rates_and_mean():
     result = evaluation.Result({"reach": 8, "push": 0}, {"reach": 10, "push": 20})
     assert result.rate == {"reach": 0.8, "push": 0.0}

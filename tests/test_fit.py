@@ -66,7 +66,7 @@ def states():
 def scripted(monkeypatch, states):
     """scripted(success, ..., **settings) -> (last progress, script, progress at each evaluation), without compiling."""
 
-    def run(success=(), callback=None, settings=None, **script_settings):
+    def run(success=(), callback=None, settings=None, start=None, **script_settings):
         config = tiny_config(
             modules=NAMES, distractors=0, **{"episodes": 64, "evaluation_interval": 8, **(settings or {})}
         )
@@ -83,7 +83,7 @@ def scripted(monkeypatch, states):
             return callback(progress) if callable(callback) else None
 
         calls = [keep, *callback] if isinstance(callback, list) else keep
-        return fit.fit(config, envs.make("point", NAMES), calls), script, reports
+        return fit.fit(config, envs.make("point", NAMES), calls, start), script, reports
 
     return run
 
@@ -183,7 +183,50 @@ def test_lost_contacts_stop_the_run(scripted):
         scripted(overflow=3)
 
 
+# A run that continues
+
+
+def test_a_run_that_met_its_target_continues_to_another(scripted):
+    first, _, _ = scripted([0.95, 0.92], settings=dict(target_success=0.9))
+    assert (first.status, first.episodes) == ("target_reached", 8)
+    same, _, _ = scripted(start=first, settings=dict(target_success=0.9))
+    assert (same.status, same.episodes) == ("target_reached", 8)
+    higher, _, _ = scripted([0.99, 0.98], start=first, settings=dict(target_success=0.97))
+    assert (higher.status, higher.episodes, higher.reached[0]["episodes"]) == ("target_reached", 16, 16)
+    assert higher.config.target_success == 0.97
+    none, _, _ = scripted(start=first, settings=dict(target_success=None, episodes=32))
+    assert (none.status, none.episodes) == ("completed", 32)
+
+
+def test_a_run_that_is_done_continues_with_more_episodes(scripted):
+    first, _, _ = scripted(settings=dict(episodes=16))
+    second, _, _ = scripted(start=first, settings=dict(episodes=32))
+    assert (second.status, second.episodes, second.config.schedule.episodes) == ("completed", 32, 32)
+
+
+@pytest.mark.parametrize("other", [dict(seed=5), dict(evaluation_interval=16), dict(num_seeds=2)])
+def test_a_run_does_not_continue_as_another(scripted, other):
+    first, _, _ = scripted(settings=dict(episodes=16))
+    ((name, value),) = other.items()
+    with pytest.raises(errors.ConfigError, match=f"{name}={value}: must be .*, as in the run that continues"):
+        scripted(start=first, settings=dict(episodes=32) | other)
+
+
+@pytest.mark.parametrize("target", [None, 0.9])
+def test_the_worst_goals_are_tried_at_the_end_however_it_comes(scripted, monkeypatch, target):
+    worst = lambda run, goals: lambda policy, keys, offset: [{"reach": 0.5, "push": 0.25}]  # noqa: E731
+    monkeypatch.setattr(evaluation, "make_worst_case", worst)
+    progress, _, _ = scripted([0.95, 0.92], settings=dict(target_success=target, cvar_goals=10, episodes=16))
+    assert progress.rows[-1]["eval/cvar"] == 0.375 and progress.metrics == progress.rows[-1:]
+    assert all("eval/cvar" not in row for row in progress.rows[:-1])
+
+
 # Several seeds
+
+
+def test_the_seed_that_diverged_is_named(scripted):
+    progress, _, _ = scripted(losses=[0.5, np.array([0.5, np.nan])], settings=dict(num_seeds=2, seed=7))
+    assert progress.status == "diverged" and progress.diverged_seeds == (8,)
 
 
 def test_every_seed_reaches_its_target_once(scripted):

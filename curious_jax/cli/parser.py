@@ -10,6 +10,7 @@ import difflib
 import errno
 import json
 import os
+import re
 import types
 import typing
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ GROUP_TITLES = {
     "checkpoint": "checkpoints, policies kept on the way, and videos",
 }
 YAML = (".yaml", ".yml")
+NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 SWITCH = {"on": True, "off": False}
 # Options that people look for, and what they are called here.
 CALLED = {
@@ -47,12 +49,22 @@ CALLED = {
 
 
 def path(text: str) -> str:
-    """A path as it was typed, with the home folder for ~, which the shell leaves as it is in --out=~/x."""
+    """A path as it was typed, with the home folder for ~, which the shell leaves as it is in --out=~/x.
+
+    Raises:
+      argparse.ArgumentTypeError: for none at all, as a variable that is not set gives.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: must be a file or folder")
     return os.path.expanduser(text)
 
 
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are ConfigErrors, which programs answer with one line."""
+
+    def __init__(self, **how: Any):
+        super().__init__(**how)
+        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-2 for an option
 
     def error(self, message: str) -> NoReturn:
         """argparse's own errors: "argument --seed: expected one argument" and the like."""
@@ -252,7 +264,7 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
     held = read_config(given["config"])
     if "preset" in merged and "preset" in held:
         raise ConfigError("--preset: a --config file holds every setting already; leave one of the two out")
-    held = _of_algorithm(held, merged)
+    held = _of_length(_of_algorithm(held, merged), merged)
     imports = dict.fromkeys([*held.get("imports", ()), *merged.get("imports", ())])
     return {**held, **merged, **({"imports": tuple(imports)} if imports else {})}
 
@@ -260,10 +272,20 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
 def _of_algorithm(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """A config file's settings without those that its algorithm brought, when another algorithm is asked for."""
     old = held.get("algorithm", "curious")
-    if given.get("algorithm", old) == old:
+    new = given.get("algorithm", old)
+    if new == old:
         return held
-    brought = configs.ALGORITHM_SETTINGS[old]
-    return {name: value for name, value in held.items() if name not in brought or brought[name] != value}
+    brought = configs.ALGORITHM_SETTINGS[old] | configs.FIXED_SETTINGS.get(old, {})
+    fixed = configs.FIXED_SETTINGS.get(new, {})
+    return {name: v for name, v in held.items() if name not in fixed and (name not in brought or brought[name] != v)}
+
+
+def _of_length(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A config file's settings without the paper preset's capacity, which follows the episodes, when those change."""
+    if held.get("preset") != "paper" or not {"episodes", "num_envs"} & given.keys():
+        return held
+    whole = configs.make_config(**{name: value for name, value in held.items() if name != "capacity"})
+    return {name: v for name, v in held.items() if name != "capacity" or v != whole.schedule.capacity}
 
 
 def read_config(file: str | Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from curious_jax.cli import start, streams
 from curious_jax.cli.environment import name_option
 from curious_jax.errors import ConfigError, OverflowedBuffers
 
+LESS = "close its other programs, or ask for less: --num-envs, --num-seeds, --capacity, --batch-size"
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
 # What the machine is short of, rather than what the user asked for.
 SHORTAGES = {
@@ -54,6 +55,11 @@ def run(body: Callable[[], int]) -> int:
             return _fail_of_system(error)
         except KeyboardInterrupt:
             return INTERRUPTED
+        except RuntimeError as error:  # jax.errors.JaxRuntimeError, of a JAX that may not be imported yet
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            why = (str(error).splitlines() or [""])[0][:200]
+            return fail(f"the device's memory ran out ({why}); {LESS}", FAILED)
         return _status_of_output() if status == DONE else status
 
 

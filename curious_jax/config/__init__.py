@@ -132,8 +132,10 @@ class TrainConfig(Settings):
             not order or curriculum.estimator == "order", "order", ",".join(order), "left out without estimator=order"
         )
         known = (*self.modules, *(f"distractor{k + 1}" for k in range(self.distractors)))
-        for name in order:
-            require(name in known and order.count(name) == 1, "order", name, f"each once, among {', '.join(known)}")
+        second = {"push1": "push", "pnp1": "pnp", "drag1": "drag", "stack1on2": "stack"}  # names of the same modules
+        found, planned = ([second.get(name, name) for name in names] for names in (known, order))
+        for name, own in zip(order, planned, strict=True):
+            require(own in found and planned.count(own) == 1, "order", name, f"each once, among {', '.join(known)}")
 
 
 GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))
@@ -287,7 +289,12 @@ def _all_episodes(episodes: Any, num_envs: Any, default: int) -> int:
 
 
 def _coerced(f: dataclasses.Field, given: Any) -> Any:
-    """Lists become tuples, and whole numbers floats where the setting is one; so 1 and 1.0 make one config."""
+    """Lists become tuples, NumPy's numbers Python's, and whole numbers floats where the setting is one.
+
+    So 1, 1.0 and np.float32(1) make one config.
+    """
+    if getattr(given, "shape", None) == () and hasattr(given, "item"):
+        given = given.item()
     if kind(f) is tuple and isinstance(given, list):
         return tuple(given)
     whole = isinstance(given, int) and not isinstance(given, bool)

@@ -39,10 +39,11 @@ def find_module(name: str, run: Setup) -> int:
 def compare(
     name: str, run: Setup, params: PolicyParams, episodes: int, seed: int, offset: jax.Array | None = None
 ) -> dict[str, Any]:
-    """Plays as many episodes there as here, and returns plain data.
+    """Plays there and here, and returns plain data with the number of episodes of each.
 
     Args:
       name: FetchReach-v4, FetchPush-v4 or FetchPickAndPlace-v4.
+      episodes: there; here at least, since they fill whole batches.
       offset: what the run's sensors are off by (perturbation.offset).
     """
     from envs import official
@@ -67,7 +68,8 @@ def compare(
 
 def describe(successes: int, episodes: int) -> dict[str, Any]:
     """Gives the rate and its 95 % Wilson interval."""
-    return {"success": successes / episodes, "interval": stats.wilson(successes, episodes), "successes": successes}
+    rate, interval = successes / episodes, stats.wilson(successes, episodes)
+    return {"success": rate, "interval": interval, "successes": successes, "episodes": episodes}
 
 
 def make_act(run: Setup, params: PolicyParams, index: int, offset: jax.Array | None) -> Any:
@@ -93,8 +95,6 @@ def table(result: dict[str, Any]) -> str:
         low, high = row["interval"]
         any_step = f"{row['any_step_success']:11.3f}" if "any_step_success" in row else ""
         interval = f"{low:.3f} to {high:.3f}"
-        lines.append(
-            f"{name:{width}}  {row['success']:7.3f}  {interval}  {result['episodes']:>8,}  {any_step}".rstrip()
-        )
+        lines.append(f"{name:{width}}  {row['success']:7.3f}  {interval}  {row['episodes']:>8,}  {any_step}".rstrip())
     lines.append(f"{'difference':{width}}  {result['difference']:+7.3f}")
     return "\n".join(lines)

@@ -59,8 +59,9 @@ class TrainedPolicy:
         goal = np.asarray(goal, np.float32)
         if obs.shape[-1:] != (self.env.obs_size,) or obs.ndim > 2:
             raise ConfigError(f"obs has shape {obs.shape}: must be [{self.env.obs_size}], or [E, {self.env.obs_size}]")
-        if goal.shape[-1:] != (len(slots),) or goal.ndim > obs.ndim:
-            raise ConfigError(f"goal has shape {goal.shape}: {module} takes [{len(slots)}]")
+        if goal.shape not in ((len(slots),), (*obs.shape[:-1], len(slots))):
+            rows = f", or {[len(obs), len(slots)]}" if obs.ndim == 2 else ""
+            raise ConfigError(f"goal has shape {goal.shape}: {module} takes [{len(slots)}]{rows}")
         whole = np.zeros((*obs.shape[:-1], self.env.modules.goal_size), np.float32)
         whole[..., slots] = goal
         action = self._batch(np.atleast_2d(obs), np.atleast_2d(whole), np.full(len(np.atleast_2d(obs)), index))
@@ -114,14 +115,14 @@ class TrainedPolicy:
 
 
 def load_policy(
-    path: str | Path, which: str = "last", seed_index: int = 0, physics: str | None = None
+    path: str | Path, which: str | int = "last", seed_index: int = 0, physics: str | None = None
 ) -> TrainedPolicy:
     """A policy from disk, with its world.
 
     Args:
       path: the folder of a run or of an exported policy, the name of one that comes along (four-modules), or that of
         one on the Hugging Face hub (hub:OWNER/NAME, or hub:OWNER/NAME@REVISION; extra "hub").
-      which: last or best.
+      which: last or best, or the training episodes of a policy that was kept on the way.
       seed_index: which seed of a run with several.
       physics: a backend other than the run's.
     Raises:
@@ -135,8 +136,11 @@ def save_policy(path: str | Path, progress: Progress) -> None:
     """Keeps the policy that `fit` trained, as `load_policy`, evaluate and play read it.
 
     Args:
-      path: a folder; a policy that is there already is replaced.
+      path: a new or empty folder, or one that holds a policy, which is replaced.
       progress: what `fit` returned.
+    Raises:
+      ConfigError: when the folder holds anything but a policy; nothing is touched then.
     """
+    policies.check_place(path)
     about = {"episodes": progress.episodes, "mean_success": progress.mean_success}
     policies.save(path, policy_params(progress.state), progress.config, about)

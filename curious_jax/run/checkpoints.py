@@ -252,6 +252,7 @@ class Saver:
         again = f"--resume {run}" if kept else f"--config {run / runfolder.CONFIG}"
         report = {
             "not_finite": not_finite(progress.state),
+            "seeds": list(progress.diverged_seeds),
             "last_good": kept[-1].name if kept else None,
             "reproduce": f"python -m curious_jax.train {again}",
         }

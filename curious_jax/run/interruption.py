@@ -1,5 +1,7 @@
 """Signals ask a run to stop after its cycle and to save; a second Ctrl-C or SIGTERM ends the program at once.
 
+In a notebook, or at Python's prompt, the second ends the call after its cycle, without a checkpoint, and not Python.
+
 Python runs signal handlers between bytecodes only, and compiled cycles are one long call. So a thread reads
 the signals from the wake-up pipe that Python's C handler fills at once.
 """
@@ -7,6 +9,7 @@ the signals from the wake-up pipe that Python's C handler fills at once.
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +21,11 @@ from curious_jax.cli import streams
 URGENT = (signal.SIGINT, signal.SIGTERM)
 SIGNALS = (*URGENT, signal.SIGHUP, signal.SIGUSR1)  # a terminal that is closed, a job whose time is nearly over
 ECHO = 0.3  # seconds: coreutils' timeout, for one, signals a process and then its whole group
+
+
+def is_interactive() -> bool:
+    """Tells whether a person works in this Python: a notebook, or a prompt."""
+    return "ipykernel" in sys.modules or hasattr(sys, "ps1")
 
 
 class Interruption:
@@ -34,6 +42,7 @@ class Interruption:
         self.number: int | None = None
         self._notify = notify
         self._handlers: dict[int, Any] = {}
+        self._asked: float | None = None  # when a person at a prompt first asked
 
     @property
     def requested(self) -> bool:
@@ -72,13 +81,21 @@ class Interruption:
         os.close(self._read)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Keeps Python's default away; the thread does the work."""
+        """Keeps Python's default away; the thread does the work, but for ending the call at a prompt."""
+        if number not in URGENT or not is_interactive():
+            return
+        now, asked = time.monotonic(), self._asked
+        self._asked = now if asked is None else asked
+        if asked is not None and now - asked >= ECHO:
+            raise KeyboardInterrupt
 
     def _watch(self) -> None:
         last, urgent = -ECHO, False
         while data := os.read(self._read, 1):
             number, now = data[0], time.monotonic()
             if number not in self._handlers or now - last < ECHO:
+                continue
+            if urgent and number in URGENT and is_interactive():  # what else the user has there must not end
                 continue
             if urgent and number in URGENT:
                 with contextlib.suppress(OSError):

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from curious_jax import evaluation
 from curious_jax.config import TrainConfig, fields_by_name, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices
@@ -34,6 +35,7 @@ class Need:
     capacity: int  # the episode store
     num_envs: int  # one cycle's episodes, and the worlds' physics buffers
     evaluation_episodes: int  # one evaluation's, and its worlds' buffers
+    cvar_goals: int  # those that the end of a run tries, and their worlds' buffers
     batch_size: int  # a minibatch, its activations and gradients
     hidden_size: int  # actor and critics (of every expert): weights, targets, Adam moments, gradients
     updates_per_cycle: int  # their random keys
@@ -62,11 +64,13 @@ def need(config: TrainConfig, env: Env) -> Need:
     inputs = env.obs_size + env.modules.goal_size + env.modules.num_modules + env.action_size
     activations = 8 * (network.hidden_layers + 1) * network.hidden_size
     physics = env.physics_bytes_per_world
+    tried = evaluation.worst_case_worlds(schedule.cvar_goals) if schedule.cvar_goals else 0
     parts = Need(
         capacity=copies * store,
         # As the rollout's steps, as whole episodes and as normaliser samples.
         num_envs=schedule.num_envs * (3 * copies * episode + physics // shares),
         evaluation_episodes=schedule.evaluation_episodes * (2 * copies * episode + physics // shares),
+        cvar_goals=tried * (2 * copies * episode + physics // shares),
         batch_size=4 * schedule.batch_size * (4 * inputs + activations) // shares,
         hidden_size=copies * learner * 5 // 4,  # a gradient beside weights, targets and two moments
         updates_per_cycle=16 * schedule.updates_per_cycle,

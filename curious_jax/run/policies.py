@@ -35,6 +35,7 @@ FORMAT = 2
 LAST, BEST = "last", "best"
 ARRAYS, INFO = "policy.npz", "policy.json"
 PARTS = (ARRAYS, INFO)
+HELD = {*PARTS, manifest.MANIFEST, hub.CARD, hub.README}  # what a folder of a policy may hold
 OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of versions before 0.2: written by orbax, no manifest
 
 
@@ -92,7 +93,23 @@ def save(
         files.recover(old)
 
 
-def find(run: str | Path, name: str = LAST) -> SavedPolicy:
+def check_place(folder: str | Path) -> None:
+    """Refuses a place that holds anything but a policy, before `save` puts another one there.
+
+    Raises:
+      ConfigError: naming the place.
+    """
+    place = Path(folder).absolute()
+    if not os.path.lexists(place):
+        return
+    if not place.is_dir() or place.is_symlink():
+        raise ConfigError(f"{folder}: is no folder; name a new one")
+    held = {path.name for path in place.iterdir()}
+    if held and not (INFO in held and held <= HELD):
+        raise ConfigError(f"{folder}: holds other things than a policy; name a new folder, or one in it")
+
+
+def find(run: str | Path, name: str | int = LAST) -> SavedPolicy:
     """Finds a policy and checks that it is what was written.
 
     Args:
@@ -102,12 +119,13 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
     Raises:
       ConfigError: when the folder is missing, is no run's, holds no policy yet, or one that cannot be read.
     """
-    asked, run = str(run), zoo.find(Path(run))
+    asked, run, name = str(run), zoo.find(Path(run)), str(name)
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(
             f"{run}: no such folder; {runfolder.nearest(run, zoo.names())}give the folder of a run (it holds "
             f"{runfolder.CONFIG}), or the name of a policy that comes with curious_jax: {zoo.said()}"
         )
+    folder, old = run, False
     try:
         folder = _folder(run, name)
         old = not os.path.lexists(folder / INFO) and os.path.lexists(folder / OLD_INFO)
@@ -133,7 +151,9 @@ def find(run: str | Path, name: str = LAST) -> SavedPolicy:
         raise ConfigError(f"{folder}: {OLD_INFO if old else INFO} is damaged; take another copy of it") from None
 
 
-def load(policy: str | Path | SavedPolicy, name: str = LAST, seed_index: int = 0, physics: str | None = None) -> Loaded:
+def load(
+    policy: str | Path | SavedPolicy, name: str | int = LAST, seed_index: int = 0, physics: str | None = None
+) -> Loaded:
     """Loads a trained policy with the world it was trained in.
 
     `loaded = load("runs/mine")`, then `loaded.policy` are the parameters of the function that
@@ -209,7 +229,9 @@ def _folder(run: Path, name: str) -> Path:
     """
     if os.path.lexists(run / INFO) or os.path.lexists(run / OLD_INFO):
         return run
-    for place in (runfolder.POLICIES, runfolder.CHECKPOINTS):
+    # Earlier versions kept policies among the checkpoints; today's checkpoints are named by numbers.
+    places = (runfolder.POLICIES,) if name.isdecimal() else (runfolder.POLICIES, runfolder.CHECKPOINTS)
+    for place in places:
         for found in (run / place / name, run / place / f".{name}.old"):  # the latter between save's two renames
             if found.is_dir():
                 return found

@@ -24,12 +24,7 @@ from curious_jax.run import checkpoints, files, manifest, memory, milestones
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
-# Settings that never change a cycle.
-FREE = (
-    *("episodes", "devices", "imports"),
-    *("checkpoint_minutes", "checkpoint_episodes", "keep_checkpoints", "keep_policies", "record_every"),
-)
-MAY_CHANGE = ("episodes", "devices", "imports")  # beside --resume
+MAY_CHANGE = ("episodes", "target_success", "devices", "imports")  # beside --resume
 NOTHING = {"best": -1.0, "progress": {"cycles": 0}, "metrics": None}  # before the first checkpoint
 
 
@@ -52,6 +47,11 @@ class Found:
     def episodes(self) -> int:
         """Training episodes done, per seed."""
         return self.info["progress"]["cycles"] * self.config.schedule.num_envs
+
+    def met(self, target: float) -> bool:
+        """Tells whether every seed had reached this target."""
+        same = self.saved and self.info["config"].get("target_success") == target
+        return same and all(self.info["progress"]["reached"])
 
 
 class Reopened(NamedTuple):
@@ -109,15 +109,20 @@ def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFol
         notes += _other_settings(found)
     if found.saved and found.info["physics"] != env.physics_name:
         notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run continues, but not exactly")
+    schedule = config.schedule
+    if config.preset == "paper" and schedule.cycles * schedule.num_envs > schedule.capacity:
+        notes.append(f"the store keeps {schedule.capacity:,} episodes, where the paper keeps all; a new run would, too")
     if found.episodes >= config.schedule.episodes:
         notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
+    if config.target_success is not None and found.met(config.target_success):
+        notes.append(f"the target of {config.target_success:g} was reached: --target-success X, or none, goes further")
     return notes
 
 
 def _other_settings(found: Found) -> list[str]:
     """Says which settings config.json has changed since the checkpoint, those that may change."""
     saved = configs.from_dict(found.info["config"])
-    pairs = [(name, setting(found.config, name), setting(saved, name)) for name in FREE]
+    pairs = [(name, setting(found.config, name), setting(saved, name)) for name in fit.FREE]
     return [
         f"{runfolder.CONFIG} asks for {option_name(name)} {options.show(now)}, "
         f"the checkpoint was made with {options.show(was)}"
@@ -228,7 +233,7 @@ def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
     """
     for name in configs.fields_by_name():
         was, wanted = setting(saved, name), setting(asked, name)
-        if name not in FREE and was != wanted:
+        if name not in fit.FREE and was != wanted:
             option = option_name(name)
             raise ConfigError(
                 f"{option} {options.show(wanted)}: the checkpoint {path} has {options.show(was)}; "
@@ -243,7 +248,7 @@ def setting(config: TrainConfig, name: str) -> Any:
 
 
 def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
-    """The config to continue with: the run's, with more episodes or other devices when those are given.
+    """The config to continue with: the run's, with more episodes, another target or other devices when those are given.
 
     Args:
       settings: flat, as given on the command line.
@@ -255,10 +260,12 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
         if name not in MAY_CHANGE and value != was:
             raise ConfigError(
                 f"{option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "
-                f"and --resume changes nothing but --episodes and --devices; leave it out, or begin a new run"
+                "and --resume changes nothing but --episodes, --target-success and --devices; leave it out, or begin a "
+                "new run"
             )
     imports = tuple(dict.fromkeys([*found.config.imports, *settings.get("imports", ())]))
-    config = dataclasses.replace(found.config, devices=settings.get("devices", found.config.devices), imports=imports)
+    given = {name: settings[name] for name in ("target_success", "devices") if name in settings}
+    config = dataclasses.replace(found.config, imports=imports, **given)
     if "episodes" in settings:
         schedule = dataclasses.replace(config.schedule, episodes=settings["episodes"])
         config = dataclasses.replace(config, schedule=schedule)
@@ -297,7 +304,9 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
         ) from None
     if old:
         tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)
-    progress = fit.resume(config, env, TrainState(**tree["state"]), tree["total"], found.info["progress"])
+    saved = configs.from_dict(found.info["config"])
+    progress = fit.resume(saved, env, TrainState(**tree["state"]), tree["total"], found.info["progress"])
+    progress = fit.with_config(progress, config)
     same = np.all(np.asarray(progress.state.cycle) == progress.cycles)
     if not same or progress.env_steps != checkpoints.step(found.path):
         raise ConfigError(f"{found.path}: its name, its state and its {checkpoints.INFO} contradict one another")

@@ -129,13 +129,13 @@ def success(saved: SavedPolicy, loaded: Loaded) -> dict[str, Any] | str:
     """
     names = [n for n, a in zip(loaded.env.modules.names, loaded.env.modules.achievable, strict=True) if a]
     place = saved.path.absolute()
-    if place.parent.name in (runfolder.POLICIES, runfolder.CHECKPOINTS):
-        return _evaluation(place.parents[1], loaded, names) or NOT_RECORDED
     handed: Any = files.read_object(place / CARD).get("success")
     try:
         return {name: _rate(handed[name]["successes"], handed[name]["episodes"]) for name in names}
     except (TypeError, KeyError, ValueError):
-        return NOT_RECORDED
+        pass
+    in_a_run = place.parent.name in (runfolder.POLICIES, runfolder.CHECKPOINTS)
+    return (in_a_run and _evaluation(place.parents[1], loaded, names)) or NOT_RECORDED
 
 
 def _evaluation(run: Path, loaded: Loaded, names: Sequence[str]) -> dict[str, Any] | None:

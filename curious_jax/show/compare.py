@@ -20,6 +20,7 @@ from curious_jax.show.stats import Row, mean_success, module_names, rate_over_se
 
 PAGE, PICTURE = "comparison.html", "comparison.png"
 COLUMNS = 3  # of panels
+NAMED = 28  # runs that a legend has room for
 _NOT_SETTINGS = ("preset",)  # it is told by what it sets
 
 
@@ -74,9 +75,11 @@ def png(runs: Sequence[Run]) -> bytes:
             ax.set_xlabel("training episodes")
             curves.frame(ax)
         handles, labels = axes[0].get_legend_handles_labels()
+        if len(runs) > NAMED:
+            figure.suptitle(f"{len(runs)} runs, of which the first {NAMED} are named", fontsize=10)
         for ax in axes[len(shown) :]:
             ax.set_axis_off()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        figure.legend(handles[:NAMED], labels[:NAMED], loc="outside lower center", ncols=2, frameon=False)
         picture = io.BytesIO()
         figure.savefig(picture, format="png", dpi=130)
     return picture.getvalue()

@@ -7,6 +7,8 @@ can be sent away. page.html is its frame.
 import base64
 import html
 import importlib.util
+import os
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
@@ -32,8 +34,12 @@ def available() -> bool:
     return importlib.util.find_spec("plotly") is not None
 
 
-def build(folder: Path, rows: Sequence[Row]) -> str:
-    """Returns the page of a run folder as text."""
+def build(folder: Path, rows: Sequence[Row], place: Path | None = None) -> str:
+    """Returns the page of a run folder as text.
+
+    Args:
+      place: the folder where the page will lie; None for the run's own.
+    """
     summary, config = (files.read_object(folder / name) for name in (runfolder.SUMMARY, runfolder.CONFIG))
     evaluated, success = _success_table(rows)
     return Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
@@ -42,7 +48,7 @@ def build(folder: Path, rows: Sequence[Row]) -> str:
         evaluated=evaluated,
         success=success,
         curves=figure(rows).to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False}),
-        video=_video(folder),
+        video=_video(folder, place),
         settings=_settings(config),
     )
 
@@ -131,10 +137,11 @@ def _facts(summary: dict[str, Any], config: dict[str, Any]) -> str:
     return html.escape(" · ".join(parts if summary else [*parts, "still running, or stopped at once"]))
 
 
-def _video(folder: Path) -> str:
+def _video(folder: Path, place: Path | None = None) -> str:
     """Returns the run's video, inside the page when it is not too large; nothing for no video, a link or a pipe.
 
-    Where `play` made none, it is the last of those that the run itself recorded.
+    Where `play` made none, it is the last of those that the run itself recorded. A large one is found from `place`, the
+    page's folder (None: the run's).
     """
     recorded = sorted((p for p in folder.glob("videos/*.mp4") if p.stem.isdecimal()), key=lambda p: int(p.stem))
     for name, kind in [*VIDEOS.items(), *((f"videos/{path.name}", "video/mp4") for path in recorded[-1:])]:
@@ -144,7 +151,8 @@ def _video(folder: Path) -> str:
         except OSError:
             continue
         inside = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-        source = inside if len(data) <= MAX_VIDEO else name
+        beside = urllib.parse.quote(Path(os.path.relpath(folder / name, place or folder)).as_posix())
+        source = inside if len(data) <= MAX_VIDEO else beside
         image = f'<img alt="" src="{source}">'
         tag = image if kind.startswith("image") else f'<video controls loop muted src="{source}"></video>'
         return f"<h2>Video</h2>{tag}"

@@ -221,3 +221,31 @@ def test_an_own_module_that_fails_is_named_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "broken_of_mine.py").write_text("1 / 0")
     with pytest.raises(ConfigError, match="^--import broken_of_mine: ZeroDivisionError: division by zero$"):
         settings("--import", "broken_of_mine")
+
+
+def test_what_an_algorithm_leaves_no_choice_of_goes_and_comes_with_it(tmp_path):
+    path = tmp_path / "config.json"
+    for old, new in (("her", "curious"), ("mgme", "curious"), ("curious", "her"), ("her", "mgme")):
+        path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="fast", algorithm=old))))
+        again = configs.make_config(**settings("--config", str(path), "--algorithm", new))
+        assert again == configs.make_config(preset="fast", algorithm=new)
+
+
+def test_the_paper_s_store_follows_the_episodes_of_a_repeated_run(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="paper"))))
+    again = configs.make_config(**settings("--config", str(path), "--episodes", "600000"))
+    assert again == configs.make_config(preset="paper", episodes=600_000)
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="paper", capacity=1000))))
+    again = configs.make_config(**settings("--config", str(path), "--episodes", "600000"))
+    assert again.schedule.capacity == 1000
+
+
+@pytest.mark.parametrize("typed, number", [("-1e-2", -0.01), ("-.5", -0.5), ("-2", -2.0), ("-1E-1", -0.1)])
+def test_negative_numbers_are_values(typed, number):
+    assert settings("--perturb-shift", typed) == {"perturb_shift": number}
+
+
+def test_a_path_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="--config: is empty: must be a file or folder; see --help"):
+        settings("--config", "")

@@ -38,6 +38,22 @@ def test_no_memory_is_said_in_one_line(capsys):
     assert capsys.readouterr().err.startswith("error: memory ran out")
 
 
+def test_no_memory_on_a_device_is_said_in_one_line_and_other_errors_are_not_hidden(capsys):
+    def body():
+        raise RuntimeError(message)
+
+    message = "RESOURCE_EXHAUSTED: Out of memory allocating 34359738368 bytes.\nmore"
+    assert program.run(body) == program.FAILED
+    line = capsys.readouterr().err
+    assert (
+        line.startswith("error: the device's memory ran out (RESOURCE_EXHAUSTED: Out of memory")
+        and "--num-envs" in line
+    )
+    message = "INTERNAL: something else"
+    with pytest.raises(RuntimeError, match="something else"):
+        program.run(body)
+
+
 def test_another_packages_thread_that_meets_a_full_disk_says_one_line(capsys):
     def write():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

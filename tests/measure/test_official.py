@@ -57,3 +57,12 @@ def test_the_table_shows_both_worlds():
     rows = [line.split() for line in text.splitlines()]
     assert rows[1][:2] == ["FetchPush-v4", "0.750"] and rows[1][-2:] == ["4", "1.000"]
     assert rows[2][:3] == ["our", "push", "1.000"] and rows[3] == ["difference", "-0.250"]
+
+
+def test_each_world_has_its_own_number_of_episodes():
+    here = judge.describe(400, 512)
+    assert (here["successes"], here["episodes"], here["success"]) == (400, 512, 400 / 512)
+    there = judge.describe(150, 300) | {"any_step_success": 1.0}
+    result = {"env": "FetchPush-v4", "module": "push", "episodes": 300, "official": there, "ours": here}
+    rows = [line.split() for line in judge.table(result | {"difference": -0.28}).splitlines()]
+    assert "300" in rows[1] and rows[2][-1] == "512"

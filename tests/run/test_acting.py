@@ -54,6 +54,7 @@ def test_many_environments_at_once(policy):
     [
         ([0.0], "push", [0.0, 0.0], "obs has shape \\(1,\\): must be \\[8\\], or \\[E, 8\\]"),
         ([0.0] * 8, "push", [0.0], "goal has shape \\(1,\\): push takes \\[2\\]"),
+        ([[0.0] * 8] * 5, "push", [[0.0] * 2] * 3, "goal has shape \\(3, 2\\): push takes \\[2\\], or \\[5, 2\\]"),
         ([0.0] * 8, "fly", [0.0, 0.0], "module 'fly': must be one of reach, push, distractor1"),
         ([0.0] * 8, "all", [0.0], "module 'all': must be one of reach"),
     ],
@@ -84,6 +85,19 @@ def test_a_policy_is_kept_after_fit_and_loaded(untrained, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, loaded.params.actor, progress.state.learner.actor)
 
 
+def test_keeping_a_policy_touches_nothing_else(untrained, tmp_path):
+    (tmp_path / "thesis.txt").write_text("all of it")
+    with pytest.raises(curious_jax.ConfigError, match="holds other things than a policy"):
+        curious_jax.save_policy(tmp_path, untrained())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_policy_without_an_evaluation_is_kept_too(untrained, tmp_path):
+    curious_jax.save_policy(tmp_path / "mine", dataclasses.replace(untrained(), results=()))
+    curious_jax.save_policy(tmp_path / "mine", untrained())  # and replaced
+    assert curious_jax.load_policy(tmp_path / "mine", 16).episodes == 16
+
+
 def test_one_seed_of_several(untrained, tmp_path):
     progress = untrained(num_seeds=2, seed=5)
     curious_jax.save_policy(tmp_path / "mine", progress)
@@ -105,8 +119,9 @@ def test_the_flat_goal_asks_for_all_modules(untrained, tmp_path):
         flat.act(obs, "push", goal[:2])
 
 
-def test_evaluate_gives_success_per_module(policy):
-    found = curious_jax.evaluate(policy, episodes=4, modules=("push",))
+@pytest.mark.parametrize("modules", [("push",), "push"])
+def test_evaluate_gives_success_per_module(policy, modules):
+    found = curious_jax.evaluate(policy, episodes=4, modules=modules)
     assert found["success"].keys() == {"push"} and found["episodes"]["push"] >= 4
     assert found["mean_success"] == found["success"]["push"]
 

@@ -109,3 +109,17 @@ def test_handlers_are_put_back():
     with Interruption(print):
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_at_a_prompt_the_second_signal_ends_the_call_and_not_python():
+    at_a_prompt = "import sys; sys.ps1 = '>>> '\n"
+    call = f"    {POLITE.replace('not signals.requested', 'True')}".replace("    while", "    try:\n      while")
+    caught = "\n    except KeyboardInterrupt: print('caught', flush=True)\n"
+    script = DEFAULT_HANGUP + at_a_prompt + SCRIPT.format(wait="{wait}").replace("    {wait}\n", call + caught)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert "stopping after this cycle" in process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "caught\n" and process.wait(10) == 130

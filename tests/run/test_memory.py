@@ -56,6 +56,12 @@ def test_seeds_multiply_everything_but_the_program():
     assert four.total - memory.PROGRAM == 4 * (one.total - memory.PROGRAM)
 
 
+def test_the_worst_goals_take_as_much_as_an_evaluation_of_as_many_worlds():
+    need = memory.need(*setup(cvar_goals=10_000, evaluation_episodes=256, num_seeds=2))
+    assert need.cvar_goals == need.evaluation_episodes > memory.need(*setup(cvar_goals=20, num_seeds=2)).cvar_goals > 0
+    assert memory.need(*setup(num_seeds=2)).cvar_goals == 0
+
+
 @pytest.mark.parametrize("physics", ["c", "jax", "warp"])
 def test_physics_buffers_count_by_world_and_seed(physics, monkeypatch):
     """Between 10 KB and 2 MB a world, in rollouts and evaluations, times the seeds; and said."""

@@ -177,3 +177,31 @@ def test_a_policy_of_another_shape_or_with_lost_files_is_refused(tmp_path):
     wider = {"layer": {"kernel": jax.ShapeDtypeStruct((2, 5), jnp.float32)}}
     with pytest.raises(ConfigError, match="another network"):
         policies._restore(saved, wider)
+
+
+@pytest.mark.parametrize("held", [{}, {"policy.json": "{}"}, {"policy.json": "{}", "policy.npz": "", "README.md": ""}])
+def test_a_policy_may_take_the_place_of_a_policy_or_of_nothing(held, tmp_path):
+    for name, text in held.items():
+        (tmp_path / name).write_text(text)
+    policies.check_place(tmp_path)
+    policies.check_place(tmp_path / "new")
+
+
+@pytest.mark.parametrize("held", [["notes.txt"], ["policy.json", "notes.txt"], ["policies/"], ["policy.npz"]])
+def test_a_policy_never_takes_the_place_of_other_things(held, tmp_path):
+    for name in held:
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match="holds other things than a policy; name a new folder"):
+        policies.check_place(tmp_path)
+    (tmp_path.parent / "file").touch()
+    with pytest.raises(ConfigError, match="is no folder; name a new one"):
+        policies.check_place(tmp_path.parent / "file")
+
+
+def test_a_checkpoint_is_not_taken_for_a_policy_of_its_number(tmp_path):
+    save(tmp_path)
+    (tmp_path / "checkpoints" / "6400").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="no policy was kept after 6400 episodes; there is none"):
+        policies.find(tmp_path, "6400")
+    with pytest.raises(ConfigError, match="no policy was kept after 6400 episodes"):
+        policies.find(tmp_path, 6400)

@@ -179,6 +179,18 @@ def test_a_run_that_reached_its_target_stays_there(small, tmp_path, capsys):
         assert first[key] == second[key]
 
 
+def test_a_run_that_reached_its_target_continues_to_another(small, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train.main([*small, "--distractors", "1", "--target-success", "0", "--out", str(run)]) == 0
+    before = json.loads((run / "summary.json").read_text())["episodes"]
+    capsys.readouterr()
+    assert train.main(["--resume", str(run)]) == 0
+    assert "the target of 0 was reached: --target-success X, or none, goes further" in capsys.readouterr().out
+    assert train.main(["--resume", str(run), "--target-success", "none"]) == 0
+    after = json.loads((run / "summary.json").read_text())
+    assert after["status"] == "completed" and after["episodes"] > before and "reached" not in after
+
+
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint_and_a_dump(run, monkeypatch, capsys):
     def load_with_a_nan(*args):
         progress = load(*args)

@@ -125,3 +125,10 @@ def test_the_command_gives_the_same_settings(settings):
 def test_the_command_leaves_out_what_the_preset_brings():
     text = command.training(configs.make_config(preset="cpu", modules=("reach",), seed=4))
     assert text == "python -m curious_jax.train --modules reach --preset cpu --seed 4"
+
+
+def test_a_folder_below_one_called_policies_hands_success_on_too(finished_run, tmp_path):
+    (tmp_path / "policies").mkdir()
+    assert export.main([str(finished_run), str(tmp_path / "policies" / "first")]) == 0
+    assert export.main([str(tmp_path / "policies" / "first"), str(tmp_path / "second"), "--format", "json"]) == 0
+    assert "reach" in json.loads((tmp_path / "second" / card.CARD).read_text())["success"]

@@ -78,3 +78,8 @@ def test_the_files_go_into_the_current_folder_or_where_told(two, tmp_path, empty
 
 def test_a_folder_that_is_no_run_s_is_named(two, refuse):
     assert "nowhere: no such folder; give the folder of a run" in refuse(report, two[0], "nowhere")
+
+
+def test_of_many_runs_some_are_named(two, monkeypatch):
+    monkeypatch.setattr(compare, "NAMED", 1)
+    assert compare.png(loaded(two))[:4] == b"\x89PNG"

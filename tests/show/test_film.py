@@ -64,6 +64,11 @@ def test_a_run_that_kept_none_says_how_to_keep_some(finished_run, refuse):
     assert f"--progress: {finished_run} keeps no policies of its way; train with --keep-policies 6" in line
 
 
+def test_a_policy_alone_has_no_way_to_show(finished_run, refuse):
+    line = refuse(play, finished_run / "policies" / "last", "--progress", "--video", "out.mp4")
+    assert "is a policy alone, without those of its way; give the folder of a run" in line
+
+
 @pytest.mark.parametrize("option", [["--viewer"], ["--rounds", "1"], ["--checkpoint", "best"]])
 def test_options_without_a_meaning_are_refused(kept, refuse, option):
     assert refuse(play, kept, "--progress", *option).startswith(f"error: {option[0]}: --progress shows one round")

@@ -179,3 +179,12 @@ def test_a_browser_opens_it_without_an_error(finished_run, tmp_path):
     said, dom = console(chromium, finished_run / page.REPORT, tmp_path / "profile2")
     assert said == []
     assert dom.count('class="scatterlayer') >= 4 and ">reach</text>" in dom  # plotly drew its panels and the legend
+
+
+def test_a_large_video_is_found_from_where_the_page_lies(tmp_path, monkeypatch):
+    run = tmp_path / "a run"
+    run.mkdir()
+    (run / "video.mp4").write_bytes(b"0123")
+    monkeypatch.setattr(page, "MAX_VIDEO", 3)
+    assert 'src="video.mp4"' in page._video(run)
+    assert 'src="../a%20run/video.mp4"' in page._video(run, tmp_path / "pages")

@@ -159,7 +159,7 @@ def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, floa
             modules,
             exploring,
             offset,
-            propose=lambda module, obs, goal: wanted,
+            propose=lambda module, obs, goal: rollout.place_goals(run.env.modules, wanted, module, obs),
         )
         return episode.success, overflow
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -195,9 +194,7 @@ def fit(
 def check_modules(config: TrainConfig, env: Env) -> None:
     """Refuses an environment of other modules than the config's. Raises ConfigError, naming both."""
     asked = [*config.modules, *(f"distractor{k + 1}" for k in range(config.distractors))]
-    # push1 is push, stack1on2 is stack.
-    short = [[re.sub("(1on2|1)$", "", name) for name in names] for names in (asked, env.modules.names)]
-    if sorted(short[0]) != sorted(short[1]):
+    if sorted(map(configs.canonical, asked)) != sorted(map(configs.canonical, env.modules.names)):
         raise ConfigError(
             f"modules: the config names {', '.join(asked)} and the environment has {', '.join(env.modules.names)}; "
             "make the environment from the config, as curious_jax.make(config) does"

@@ -11,6 +11,8 @@ Observations are [s, g, m_d] of the paper: observation, goal, one-hot module. Re
 or, with `dense=True`, minus the distance in metres between outcome and goal; brax's trainers have no hindsight.
 `metrics["success"]` is 1 when a goal becomes solved and -1 when it no longer is. So its sum over an episode, which brax
 reports as `eval/episode_success`, is 1 when the last step is solved and 0 otherwise (with an action_repeat of 1).
+`metrics["overflow"]` is 1 when an episode's physics first runs out of contact buffers, so that contacts are lost and
+what follows is wrong; `eval/episode_overflow` is then the share of such episodes, which ought to be 0.
 
 brax's automatic reset puts every episode back to one cached first state, goal included. Here each step puts a new one
 into that cache, so that starts, goals and modules are drawn for every episode.
@@ -74,16 +76,22 @@ class CuriousBraxEnv(Env):
     def reset(self, rng: jax.Array) -> State:
         """The start of an episode: cubes, module and goal drawn from a raw key [2]."""
         key_world, key_module, key_goal, key_next = jax.random.split(rng, 4)
-        modules, state = self.env.modules, self.env.reset(key_world)
+        world: Any = self.env
+        modules, draws_starts = world.modules, getattr(world, "mixture", None) is not None
         module = jax.random.randint(key_module, (), 0, modules.num_modules)
+        state = world.reset_for(key_world, module) if draws_starts else world.reset(key_world)
+        goal = modules.place_goal(modules.sample_goal(key_goal, module), module, state.obs)
         zero = jnp.zeros(())
-        asked = Asked(world=state, module=module, goal=modules.sample_goal(key_goal, module), solved=zero)
-        return State(asked, self._observe(asked), zero, zero, {"success": zero}, {"next_episode": key_next})
+        asked = Asked(world=state, module=module, goal=goal, solved=zero)
+        metrics = {"success": zero, "overflow": zero}
+        return State(asked, self._observe(asked), zero, zero, metrics, {"next_episode": key_next})
 
     def step(self, state: State, action: jax.Array) -> State:
         """One control step of 0.04 s; a world that diverges is done."""
         asked = state.pipeline_state
-        asked = asked.replace(world=self.env.step(asked.world, action))
+        before, world = asked.world.overflow, self.env.step(asked.world, action)
+        overflow = jnp.where(world.overflow & ~before, 1.0, 0.0)
+        asked = asked.replace(world=world)
         obs = self._observe(asked)
         sound = jnp.isfinite(obs).all()
         success, reward = self._judge(asked)
@@ -99,7 +107,7 @@ class CuriousBraxEnv(Env):
             obs=jnp.where(sound, obs, 0.0),
             reward=jnp.where(sound, reward, -1.0),
             done=jnp.where(sound, 0.0, 1.0),
-            metrics={**state.metrics, "success": change},
+            metrics={**state.metrics, "success": change, "overflow": overflow},
             info=info,
         )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from envs import module_names
 from envs.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -65,11 +66,12 @@ def check_guides(own: "Sequence[Module]", table: "ModuleTable", obs_size: int) -
     sizes = {module.name: module.goal_size for module in table.modules}
     for module in own:
         for guide in module.guides:
-            if guide.module in sizes:
+            acting = module_names.canonical(guide.module)
+            if acting in sizes:
                 _expect(
                     module.name,
                     f"the goal for its guide {guide.module}",
-                    (sizes[guide.module],),
+                    (sizes[acting],),
                     f"a goal of {guide.module} has",
                     guide.goal,
                     _floats(obs_size),

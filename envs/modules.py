@@ -29,7 +29,7 @@ class Guide:
     """Another module that may act in a module's place while it explores (RHER, arXiv 2208.00843). For one element.
 
     Attributes:
-      module: the other module's name; in a run without it there is no such guide.
+      module: the other module's name, such as push or push1; in a run without it there is no such guide.
       goal: obs [O], the module's own goal [d] -> [d'], the goal that the other module is given.
       acts: obs [O], the module's own goal [d] -> [] bool, whether it may act now. NaN must come out False.
     """
@@ -167,9 +167,16 @@ def _build_registered(name: str, layout: Any) -> Module:
 
 @dataclass(frozen=True, eq=False)
 class ModuleTable:
-    """The modules of a run, with their goal spaces side by side. See curious_jax.types.ModuleTable."""
+    """The modules of a run, with their goal spaces side by side. See curious_jax.types.ModuleTable.
+
+    Attributes:
+      modules: in index order.
+      placement: goal [G], module [], first observation of the episode [O] -> [G], the goal as drawn, moved to where it
+        belongs in that episode; None in worlds whose episodes all start in one place.
+    """
 
     modules: tuple[Module, ...]
+    placement: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] | None = None
 
     def __post_init__(self) -> None:
         names = [m.name for m in self.modules]
@@ -245,6 +252,10 @@ class ModuleTable:
         goal = _concatenate([m.sample_goal(k) for m, k in zip(self.modules, keys, strict=True)])
         return jnp.where(self.mask(module), goal, 0.0)
 
+    def place_goal(self, goal: jax.Array, module: jax.Array, first: jax.Array) -> jax.Array:
+        """[G], [], [O] -> [G]: a goal as `sample_goal` draws it, moved to where an episode that begins so has it."""
+        return goal if self.placement is None else self.placement(goal, module, first)
+
     def goal_at(self, goal: jax.Array, module: jax.Array, obs: jax.Array) -> jax.Array:
         """[G], [], [O] -> [G]: the goal as it stands now, moving parts rebuilt from the observation."""
         now = _concatenate([m.goal_at(goal[s], obs) for m, s in zip(self.modules, self.slots, strict=True)])
@@ -259,8 +270,11 @@ class ModuleTable:
         """[O], [G], [] -> ([] int32, [G]): who may act in the module's place now, and with what goal; else itself."""
         acting, asked = jnp.asarray(module, jnp.int32), goal
         for number, (own, slots) in enumerate(zip(self.modules, self.slots, strict=True)):
-            for guide in reversed([g for g in own.guides if g.module in self.names]):
-                other = self.names.index(guide.module)
+            for guide in reversed(own.guides):
+                name = module_names.canonical(guide.module)
+                if name not in self.names:
+                    continue
+                other = self.names.index(name)
                 acts = (module == number) & guide.acts(obs, goal[slots])
                 given = jnp.zeros_like(goal).at[self.slots[other]].set(guide.goal(obs, goal[slots]))
                 acting, asked = jnp.where(acts, other, acting), jnp.where(acts, given, asked)

@@ -123,7 +123,7 @@ def judge(name: str, act: Act, layout: Any, episodes: int, seed: int = 0, num_en
     """Plays episodes in an official environment, `num_envs` side by side.
 
     Args:
-      act: is always called with `num_envs` rows.
+      act: is always called with min(num_envs, episodes) rows.
       layout: the ObservationLayout that `act` takes.
       seed: with an episode's number it decides that episode's start and goal, whatever `num_envs` is.
     Raises:

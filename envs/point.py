@@ -204,7 +204,7 @@ def _module(name: str, layout: PointLayout) -> Module:
     if number == 0:
         return _at(name, layout.gripper_position, True, what="the point")
     reach = START if kind == "drag" else ARENA  # where an object observed off its place can still be brought
-    name = kind if number == 1 else name
+    name = module_names.canonical(name)
     module = _at(name, layout.cube_position(number), True, reach, f"object {number}")
     relative, near = layout.cube_relative_position(number), CLING if kind == "drag" else HOLD
     guide = Guide(

@@ -112,7 +112,7 @@ def test_cycles_round_up_and_epochs_have_at_least_one():
         (dict(algorithm="sac"), "algorithm='sac'", "curious, muvfa, her, mgme"),
         (dict(policy_delay=0), "policy_delay=0", "1 or more"),
         (dict(perturb_cube=0), "perturb_cube=0", "1 or more"),
-        (dict(perturb_shift=11.0), "perturb_shift=11.0", "between -10 and 10"),
+        (dict(perturb_shift=11.0), "perturb_shift=11.0", "between -8 and 8"),
         (dict(physics="bullet"), "physics='bullet'", "auto, c, jax, warp"),
         (dict(world="mars"), "world='mars'", "fetch, point"),
         (dict(preset="tpu"), "preset='tpu'", "auto, cpu, fast, gpu, paper"),

@@ -183,6 +183,23 @@ def test_lost_contacts_stop_the_run(scripted):
         scripted(overflow=3)
 
 
+# Whose environment it is
+
+
+@pytest.mark.parametrize("asked, there", [("push21", "push2"), ("push11", "push1"), ("stack2on1", "stack")])
+def test_modules_of_like_names_are_not_taken_for_one_another(asked, there):
+    table = SimpleNamespace(names=("reach", there))
+    with pytest.raises(
+        errors.ConfigError, match=f"the config names reach, {asked} and the environment has reach, {there}"
+    ):
+        fit.check_modules(tiny_config(modules=("reach", asked), distractors=0), SimpleNamespace(modules=table))
+
+
+def test_either_name_of_a_module_is_its_name():
+    table = SimpleNamespace(names=("push", "stack", "distractor1"))
+    fit.check_modules(tiny_config(modules=("push1", "stack1on2"), distractors=1), SimpleNamespace(modules=table))
+
+
 # A run that continues
 
 

@@ -132,10 +132,18 @@ class TrainConfig(Settings):
             not order or curriculum.estimator == "order", "order", ",".join(order), "left out without estimator=order"
         )
         known = (*self.modules, *(f"distractor{k + 1}" for k in range(self.distractors)))
-        second = {"push1": "push", "pnp1": "pnp", "drag1": "drag", "stack1on2": "stack"}  # names of the same modules
-        found, planned = ([second.get(name, name) for name in names] for names in (known, order))
+        found, planned = ([canonical(name) for name in names] for names in (known, order))
         for name, own in zip(order, planned, strict=True):
             require(own in found and planned.count(own) == 1, "order", name, f"each once, among {', '.join(known)}")
+
+
+# Two names of one module, as a user may type them; a module's own, in tables and metrics, is the shorter.
+SECOND_NAMES = {"push1": "push", "pnp1": "pnp", "drag1": "drag", "stack1on2": "stack"}
+
+
+def canonical(name: str) -> str:
+    """Returns a module's own name: push for push1."""
+    return SECOND_NAMES.get(name, name)
 
 
 GROUPS = tuple(f.name for f in dataclasses.fields(TrainConfig) if dataclasses.is_dataclass(f.default))

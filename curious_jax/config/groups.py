@@ -181,7 +181,7 @@ class PerturbationConfig(Settings):
         None, "training episodes after which a cube is observed elsewhere (the paper: 237,500)", "", 0
     )
     perturb_cube: int = option(2, "the cube, counted from 1", "P")
-    perturb_shift: float = option(0.05, "metres by which its observed x is off from then on", "P", -10, 10)
+    perturb_shift: float = option(0.05, "metres by which its observed x is off from then on", "P", -8, 8)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import HindsightConfig
-from curious_jax.learner import keys
+from curious_jax.learner import keys, rollout
 from curious_jax.learner.replay import ReplayState
 from curious_jax.types import ModuleTable, Transition
 
@@ -29,8 +29,8 @@ def substitute(
     """Rewrites the transitions (slot, t) to train on `module`, and recomputes their reward.
 
     With the hindsight probability a transition takes `module` and the outcome reached at a later time of its
-    episode as goal. Otherwise it keeps its own module and goal (`default`), or takes `module` with its own
-    goal if it was collected for that module and a fresh one if not (`paper`).
+    episode as goal. Otherwise it keeps its own module and goal (`own`), or takes `module` with its own goal if
+    it was collected for that module and a fresh one if not (`drawn`).
 
     Args:
       module, slot, t: [B] int32. For module FLAT (episodes of HER) the goal's parts are substituted together, all by
@@ -49,6 +49,7 @@ def substitute(
     own_module, own_goal = state.module[slot], state.goal[slot]
     if config.substitution == "drawn":
         fresh = jax.vmap(modules.sample_goal)(jax.random.split(key_goal, t.shape[0]), module)
+        fresh = rollout.place_goals(modules, fresh, module, state.obs[slot, 0])
         own_goal = jnp.where((own_module == module)[:, None], own_goal, fresh)
         own_module = module
     goal_at = jax.vmap(modules.goal_at)

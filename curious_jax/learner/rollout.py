@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from curious_jax.config import ExplorationConfig
 from curious_jax.learner import devices, exploration, guidance
-from curious_jax.types import Env, Episode, Policy
+from curious_jax.types import Env, Episode, ModuleTable, Policy
 
 Propose = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-"""(module [E], obs [E, O] at the start, uniform goal [E, G]) -> goal [E, G]."""
+"""(module [E], obs [E, O] at the start, uniform goal [E, G]) -> goal [E, G], in its place (see `place_goals`)."""
 
 
 def begin(env: Env, key_reset: jax.Array, key_goal: jax.Array, module: jax.Array) -> tuple[Any, jax.Array]:
@@ -28,6 +28,23 @@ def begin(env: Env, key_reset: jax.Array, key_goal: jax.Array, module: jax.Array
     state = devices.each(jax.vmap(world.reset_for))(reset_keys, module)
     goal = jax.vmap(env.modules.sample_goal)(goal_keys, module)
     return state, jax.vmap(world.place_goal)(state, goal, module)
+
+
+def place_goals(modules: ModuleTable, goal: jax.Array, module: jax.Array, first: jax.Array) -> jax.Array:
+    """Moves goals, as their modules draw them, to where they belong in their episodes: [..., G], [...], [..., O].
+
+    Only a world that draws its starts (envs.fetch.mixture) has something to move; elsewhere they stay as they are.
+
+    Args:
+      first: the first observations of the episodes.
+    """
+    table: Any = modules
+    if getattr(table, "placement", None) is None:
+        return goal
+    place = table.place_goal
+    for _ in module.shape:
+        place = jax.vmap(place)
+    return place(goal, module, first)
 
 
 @jax.named_scope("rollout")  # the name that traces show

@@ -159,6 +159,9 @@ def create(
     layout = ObservationLayout(fetch_modules.cubes_needed(names), distractors)
     table = fetch_modules.table(names, layout, start.goal_centre(start_name))
     _check_fingers(names, start_name)
+    starts = mixture.make(table) if mixed else None
+    if starts is not None:
+        table = dataclasses.replace(table, placement=starts.place_by_sight)
     return FetchEnv(
         layout=layout,
         modules=table,
@@ -166,7 +169,7 @@ def create(
         start=start.settled_start(start_name),
         model=scene.build_model(layout.num_cubes),
         sleep=sleep,
-        mixture=mixture.make(table) if mixed else None,
+        mixture=starts,
     )
 
 

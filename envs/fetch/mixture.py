@@ -15,6 +15,7 @@ import numpy as np
 
 from envs.fetch import constants as c
 from envs.fetch import modules as fetch_modules
+from envs.fetch.observation import ObservationLayout
 from envs.fetch.start import STARTS, Start, settled_start
 from envs.modules import ModuleTable, registered
 
@@ -51,6 +52,15 @@ class Mixture:
     def place_goal(self, index: Array, goal: Array, module: Array) -> Array:
         """Moves a goal [G], drawn around the usual start's gripper, to that of the episode's start."""
         return goal + jnp.asarray(self.shift)[index, module]
+
+    def place_by_sight(self, goal: Array, module: Array, first: Array) -> Array:
+        """Moves a goal [G] as `place_goal` does, for an episode of this first observation [O].
+
+        Which start it was is told by the gripper's place; starts that share one have their goals in one place, too.
+        """
+        grippers = jnp.asarray(np.stack([start.gripper for start in self.starts]))
+        away = jnp.square(first[ObservationLayout.gripper_position] - grippers).sum(axis=1)
+        return self.place_goal(jnp.argmin(away), goal, module)
 
     def only(self, name: str) -> Mixture:
         """Returns the mixture of one start alone; modules that it does not suit have none."""

@@ -43,11 +43,6 @@ def parse(name: str) -> tuple[str, int, int]:
     return stack, int(top or 1), int(base or 2)
 
 
-def canonical(name: str) -> str:
-    """push1 -> push, pnp1 -> pnp, stack1on2 -> stack; other names unchanged."""
-    return {"push1": "push", "pnp1": "pnp", "stack1on2": "stack"}.get(name, name)
-
-
 def cubes_needed(names: Sequence[str]) -> int:
     """Returns the number of cubes in the scene: as many as the modules name, and at least two."""
     own = registered()
@@ -92,7 +87,7 @@ def goal_point(goal: Any) -> Any:
 
 def _build(name: str, layout: Any, centre: Sequence[float]) -> Module:
     kind, cube, base = parse(name)
-    name = canonical(name)
+    name = module_names.canonical(name)
     if kind == "reach":
         return _anywhere(name, layout.gripper_position, centre, "the gripper")
     if kind == "stack":
@@ -123,7 +118,7 @@ def _guides(kind: str, layout: Any, cube: int) -> tuple[Guide, ...]:
         return (Guide("reach", lambda obs, goal: obs[position], far),)
     return (
         Guide("reach", lambda obs, goal: obs[position], lambda obs, goal: far(obs, goal) & away(obs, goal)),
-        Guide(canonical(f"pnp{cube}"), lambda obs, goal: goal, lambda obs, goal: near(obs, goal) & away(obs, goal)),
+        Guide(f"pnp{cube}", lambda obs, goal: goal, lambda obs, goal: near(obs, goal) & away(obs, goal)),
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from envs import module_names
 from envs.errors import ArgumentError
 from envs.fetch import modules as m
 from envs.fetch import start as starts
@@ -71,9 +72,9 @@ class GoalSpace:
 
     def index(self, name: str) -> int:
         """Returns the number of a module. Raises ArgumentError when it is none of these."""
-        if m.canonical(name) not in self.names:
+        if module_names.canonical(name) not in self.names:
             raise ArgumentError("module", f"must be one of {', '.join(self.names)}", name)
-        return self.names.index(m.canonical(name))
+        return self.names.index(module_names.canonical(name))
 
     def sample(self, rng: np.random.Generator, module: np.ndarray, obs: np.ndarray) -> np.ndarray:
         """[n] module numbers, [n, O] first observations -> [n, G] desired goals, as uniform as the modules'."""

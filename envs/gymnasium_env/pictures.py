@@ -13,6 +13,7 @@ from envs.gymnasium_env.goals import GoalSpace
 from envs.pictures.protocol import Goal
 
 _COLOUR = 0.85, 0.15, 0.15  # of the goal
+_LARGEST = 4096  # pixels of a side
 
 
 class Pictures:
@@ -22,12 +23,16 @@ class Pictures:
       mode: None, or one of `modes`.
       size: width and height in pixels of an array.
     Raises:
-      ArgumentError: for another mode.
+      ArgumentError: for another mode, and for a side that is no whole number from 1 to 4096.
     """
 
     def __init__(self, goals: GoalSpace, mode: str | None, modes: list[str], size: tuple[int, int] = (640, 480)):
         if mode is not None and mode not in modes:
             raise ArgumentError("render_mode", f"must be None or one of {', '.join(modes)}", mode)
+        for name, side in zip(("width", "height"), size, strict=True):
+            whole = isinstance(side, int | np.integer) and not isinstance(side, bool)
+            if not whole or not 1 <= side <= _LARGEST:
+                raise ArgumentError(name, f"must be a whole number of pixels from 1 to {_LARGEST}", side)
         self._goals, self.mode, self._size = goals, mode, size
         self._drawer: Any = None
 

@@ -42,7 +42,7 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
       modules: names such as reach, push2, stack1on2.
       start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push.
       render_mode: rgb_array, or human: MuJoCo's viewer, in real time.
-      width, height: of an rgb_array, in pixels.
+      width, height: of an rgb_array, in pixels, at most 4096 each.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": round(1 / c.CONTROL_PERIOD)}

@@ -20,7 +20,10 @@ class FetchRenderer:
 
     def __init__(self, num_cubes: int, width: int, height: int, look: str = "auto"):
         self.model = looks.build_model(num_cubes, look)
+        screen = self.model.vis.global_  # what is drawn is held in a buffer of this size
+        screen.offwidth, screen.offheight = width, height
         self._data = mujoco.MjData(self.model)
+        self._closed = False
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._context = gl.context(width, height)
         self._drawing = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
@@ -35,14 +38,18 @@ class FetchRenderer:
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(self.model, self._data, mujoco.MjvOption(), None, self._camera, everything, self._scene)
         add_marks(self._scene, state, goals)
-        self._context.make_current()
         picture = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
+        self._context.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._drawing)
         mujoco.mjr_readPixels(picture, None, self._rect, self._drawing)
         return picture[::-1]  # OpenGL counts rows from below
 
     def close(self) -> None:
-        """Frees the drawing context."""
+        """Frees the drawing context; a second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._context.make_current()  # else another renderer would lose what has the same numbers there
         self._drawing.free()
         self._context.free()
 

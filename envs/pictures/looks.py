@@ -78,7 +78,6 @@ def _light(spec: mujoco.MjSpec) -> None:
     spec.visual.quality.shadowsize, spec.visual.quality.offsamples = 2048, 4
     spec.stat.extent, spec.stat.center = 1.5, [1.3, 0.75, 0.5]  # else the floor's size would make shadows coarse
     spec.visual.map.shadowclip, spec.visual.map.znear, spec.visual.map.zfar = 1.0, 0.02, 30.0
-    spec.visual.global_.offwidth, spec.visual.global_.offheight = 1920, 1440
     lamp = spec.light("sun")
     lamp.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     lamp.pos, lamp.dir = [1.9, 0.2, 3.0], [-0.28, 0.30, -1.0]

@@ -31,6 +31,9 @@ def describe(env: Any, start_name: str, colour: Callable[[int], str]) -> dict[st
     """
     if not isinstance(env, FetchEnv) or env.layout.num_distractors:
         raise ArgumentError("policy", "the page shows the arm without distractors")
+    for name in env.modules.names:
+        if name in fetch_modules.registered():
+            raise ArgumentError("policy", f"the page shows reach, push, pnp and stack modules only, and it has {name}")
     cubes = env.layout.num_cubes
     sensors = SensorLayout(cubes)
     parts = ("position", "quaternion", "velocity", "angular_velocity")

@@ -12,6 +12,7 @@ import pytest
 from brax import envs as brax_envs
 from brax.envs.wrappers import training
 from brax.envs.wrappers.training import wrap
+from helpers.parts import FaultyEnv
 
 from envs import brax_env, modules
 from envs.compat import brax as brax_compat
@@ -51,6 +52,32 @@ def test_rewards_are_the_modules_own_and_minus_the_distance_when_dense():
     np.testing.assert_array_equal(np.asarray(after.reward)[clear], np.where(distance < 0.1, 0.0, -1.0)[clear])
     np.testing.assert_array_equal(after.metrics["success"], np.asarray(after.reward) + 1)  # none was at the start
     np.testing.assert_allclose(jax.jit(jax.vmap(dense.step))(state, action).reward, -distance, atol=1e-6)
+
+
+def test_starts_that_are_drawn_suit_the_module_and_have_their_goals_around_them():
+    env = brax_envs.get_environment("curious_fetch", modules=("reach", "push", "pnp"), start="mixed", physics="c")
+    asked = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.PRNGKey(0), 600)).pipeline_state
+    module, start, goal = (np.asarray(x) for x in (asked.module, asked.world.start, asked.goal))
+    assert (start[module == 2] == 0).all()  # what needs fingers
+    for index in range(3):
+        own = (module == 1) & (start == index)
+        gripper = env.env.mixture.starts[index].gripper
+        off = goal[own, env.env.modules.slots[1].start] - gripper[0]
+        assert own.sum() > 40 and -0.151 <= off.min() < -0.13 and 0.13 < off.max() <= 0.151
+
+
+def test_an_overflow_of_the_physics_is_counted_once_an_episode():
+    env = point()
+    inner = env.env
+    env.env = FaultyEnv(inner, value=None, share=0.5, overflows=True)
+    reset, step = wrapped(env, length=inner.episode_length)
+    state = reset(jax.random.split(jax.random.PRNGKey(5), 32))
+    broken, total = np.asarray(state.pipeline_state.world.broken), np.zeros(32)
+    assert (state.metrics["overflow"] == 0).all() and 0 < broken.sum() < 32
+    for _ in range(inner.episode_length):
+        state = step(state, jnp.zeros((32, 3)))
+        total += np.asarray(state.metrics["overflow"])
+    np.testing.assert_array_equal(total, broken)
 
 
 def test_brax_s_automatic_reset_draws_every_episode_anew():

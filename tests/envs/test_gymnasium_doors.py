@@ -87,6 +87,15 @@ def test_bad_arguments_are_named(kind):
             kind(**options)
 
 
+@pytest.mark.parametrize("size", [{"width": 0}, {"height": -1}, {"width": 4097}, {"height": 90.5}, {"height": True}])
+def test_pictures_of_a_size_that_cannot_be_are_refused(size):
+    ((name, side),) = size.items()
+    with pytest.raises(ArgumentError) as refusal:
+        CuriousFetchEnv(("reach",), **size)
+    assert str(refusal.value) == f"{name}={side!r}: must be a whole number of pixels from 1 to 4096"
+    CuriousFetchEnv(("reach",), width=4096, height=np.int64(1))
+
+
 @pytest.mark.parametrize("env", [CuriousFetchEnv("reach,push"), CuriousFetchVectorEnv(2, ("reach",), physics="c")])
 def test_environments_are_pickled_and_copied_as_newly_made(env):
     for other in (pickle.loads(pickle.dumps(env)), copy.deepcopy(env)):

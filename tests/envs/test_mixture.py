@@ -6,9 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.parts import episodes
 
 import envs
-from curious_jax.learner import rollout
+from curious_jax.config import HindsightConfig, make_config
+from curious_jax.learner import goals as samplers
+from curious_jax.learner import hindsight, replay, rollout
+from curious_jax.learner.goals.protocol import View
 from envs.fetch import start
 
 MODULES = ("reach", "push", "pnp", "stack")
@@ -63,6 +67,57 @@ def test_goals_and_cubes_lie_around_the_gripper_of_the_episode_s_start(env):
             assert 0.135 < off.max() <= 0.151 and -0.151 <= off.min() < -0.135
     others = np.delete(np.asarray(goal), np.arange(slots.start, slots.stop), axis=1)
     assert (others == 0).all()
+
+
+@pytest.mark.parametrize("module", [0, 1, 3, -1])
+def test_the_module_table_places_goals_by_the_first_observation(env, module):
+    state, goal = begun(env, module)
+    modules = jnp.full(NUMBER, module, jnp.int32)
+    drawn = jax.random.uniform(jax.random.key(3), goal.shape)
+    placed = rollout.place_goals(env.modules, drawn, modules, state.obs)
+    np.testing.assert_array_equal(placed, jax.vmap(env.place_goal)(state, drawn, modules))
+    assert (np.asarray(placed) != np.asarray(drawn)).any() == (module in (0, 1))
+
+
+def begins_of(env):
+    """(first observations of 400 episodes of push, whether each began as FetchPush-v4)."""
+    state, _ = begun(env, 1)
+    return state.obs, np.asarray(state.start) == PUSH
+
+
+def assert_around(goals, start_name):
+    """Goals of push [n, 2] fill the box around the gripper of a start, and no more."""
+    off = goals - start.settled_start(start_name).gripper[:2]
+    assert -0.151 <= off.min() < -0.13 and 0.13 < off.max() <= 0.151
+
+
+@pytest.mark.parametrize("name", ["riac", "alp-gmm", "vds", "learnability", "mega"])
+def test_samplers_propose_goals_around_the_gripper_of_the_episode_s_start(env, name):
+    config = make_config(modules=MODULES, distractors=1, start="mixed", goals=name, physics="c")
+    obs, low = begins_of(env)
+    module = jnp.full(NUMBER, 1, jnp.int32)
+    view = View(
+        encode=lambda obs, goal, module: jnp.concatenate([obs, goal], axis=-1),
+        act=lambda inputs: jnp.zeros((*inputs.shape[:-1], 4)),
+    )
+    sampler = samplers.make(config, env.modules, env.obs_size + env.modules.goal_size, 4)
+    propose = jax.jit(lambda key, obs: sampler.propose(sampler.init(key), key, module, obs, view))
+    goal = np.asarray(propose(jax.random.key(0), obs))[:, env.modules.slots[1]]
+    assert_around(goal[low], "fetch-push")
+    assert_around(goal[~low], "default")
+
+
+def test_fresh_goals_in_replay_are_around_the_gripper_of_the_episode_s_start(env):
+    obs, low = begins_of(env)
+    wide = episodes(jnp.repeat(obs[:, None], 2, axis=1), module=0, goal_size=env.modules.goal_size)
+    store = replay.init(NUMBER, 1, env.obs_size, 1, env.modules.goal_size, env.modules.num_modules)
+    store = replay.add(store, wide, jnp.ones((NUMBER, env.modules.num_modules), bool))
+    config = HindsightConfig(0.0, "drawn")
+    module, slot, t = jnp.full(NUMBER, 1), jnp.arange(NUMBER), jnp.zeros(NUMBER, jnp.int32)
+    substitute = jax.jit(lambda key: hindsight.substitute(store, env.modules, config, key, module, slot, t))
+    goal = np.asarray(substitute(jax.random.key(0)).goal)[:, env.modules.slots[1]]
+    assert_around(goal[low], "fetch-push")
+    assert_around(goal[~low], "default")
 
 
 def open_fingers(env, physics, steps):

@@ -98,6 +98,18 @@ def test_a_guide_that_is_not_in_the_run_may_have_any_goal():
     assert build(dataclasses.replace(SOUND, guides=(guide,))).names == ("reach", "mine")
 
 
+@pytest.mark.parametrize(("named", "kept"), [("drag1", "drag"), ("drag", "drag1")])
+def test_a_guide_may_be_named_by_either_name_of_its_module(named, kept):
+    guide = Guide(named, lambda obs, goal: obs[2:4], yes)
+    table = build(dataclasses.replace(SOUND, guides=(guide,)), (kept, "mine"))
+    acting, goal = table.guide(jnp.arange(6) / 10, jnp.zeros(3), jnp.int32(1))
+    assert acting == 0
+    np.testing.assert_allclose(goal, [0.2, 0.3, 0.0], atol=1e-6)
+    wide = dataclasses.replace(guide, goal=lambda obs, goal: obs[:3])
+    with pytest.raises(ArgumentError, match="as a goal of drag1? has"):
+        build(dataclasses.replace(SOUND, guides=(wide,)), (kept, "mine"))
+
+
 def test_a_guide_whose_name_nobody_knows_is_refused():
     guide = Guide("raech", lambda obs, goal: obs[2:4], yes)
     message = refusal(guides=(guide,))

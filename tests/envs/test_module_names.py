@@ -15,3 +15,12 @@ def test_the_worlds_own_names_are_taken(name):
 @pytest.mark.parametrize("name", ["reach2", "push0", "push123", "stack2", "stackon", "distractor", "lift"])
 def test_other_names_are_free(name):
     assert not module_names.is_built_in(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("push1", "push"), ("pnp1", "pnp"), ("drag1", "drag"), ("stack1on2", "stack")]
+    + [(name, name) for name in ("push", "push11", "stack2on1", "distractor1", "lift1")],
+)
+def test_a_module_s_second_name_stands_for_its_first(name, own):
+    assert module_names.canonical(name) == own

@@ -94,6 +94,14 @@ def test_the_number_of_environments_changes_nothing_and_a_straight_line_reaches(
         np.testing.assert_array_equal(one.any_step_success, many.any_step_success)
 
 
+def test_a_policy_acts_on_as_many_rows_as_there_are_environments():
+    rows = []
+    official.judge("FetchReach-v4", lambda obs, goal: rows.append(len(obs)) or zero(obs, goal), LAYOUT, 3, num_envs=2)
+    assert set(rows) == {2}
+    official.judge("FetchReach-v4", lambda obs, goal: rows.append(len(obs)) or zero(obs, goal), LAYOUT, 1, num_envs=2)
+    assert rows[-1] == 1
+
+
 def test_success_counts_at_the_last_of_fifty_steps():
     steps = np.zeros(8, int)
 

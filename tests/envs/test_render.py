@@ -1,15 +1,20 @@
 """Pictures of the arm: the bodies of the physics, goals where they are, and what is asked of a machine without one."""
 
+import subprocess
 import types
 
 import mujoco
 import numpy as np
 import pytest
+from helpers.parts import line_module
 
+import envs
+from envs import modules as envs_modules
+from envs.errors import ArgumentError
 from envs.fetch import constants as c
 from envs.fetch import scene, start
 from envs.fetch.modules import goal_point
-from envs.pictures import door, gl, looks
+from envs.pictures import door, gl, looks, page_world
 from envs.pictures import fetch as render
 from envs.pictures.protocol import Goal
 
@@ -118,6 +123,28 @@ def test_a_state_that_is_not_finite_is_drawn_as_the_last_that_was(renderer):
     np.testing.assert_array_equal(renderer.frame(broken, []), before)
 
 
+def test_closing_a_renderer_leaves_another_s_pictures_alone(renderer):
+    other = render.FetchRenderer(2, *SIZE, "plain")
+    other.frame(state(), [])
+    before = renderer.frame(state(), [])
+    other.close()
+    other.close()
+    np.testing.assert_array_equal(renderer.frame(state(), []), before)
+
+
+@pytest.mark.parametrize(("width", "height"), [(2400, 90), (90, 1600)])
+def test_a_picture_is_drawn_to_its_edges(renderer, width, height):
+    large = render.FetchRenderer(2, width, height, "plain")
+    try:
+        screen = large.model.vis.global_
+        assert (screen.offwidth, screen.offheight) == (width, height)
+        picture = large.frame(state(), [])
+        assert (picture.reshape(-1, 3).max(axis=1) > 0).all()  # what is not drawn is black, or anything
+        np.testing.assert_array_equal(large.frame(state(), []), picture)
+    finally:
+        large.close()
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_body_stands_where_physics_has_it(look):
     seen, physics = looks.build_model(2, look), scene.build_model(2)
@@ -141,6 +168,14 @@ def test_looks_that_cannot_be_had(monkeypatch):
     with pytest.raises(ValueError, match="looks='mesh': needs gymnasium-robotics"):
         looks.check("mesh")
     assert looks.build_model(0).nmesh == 0  # auto
+
+
+def test_modules_of_one_s_own_are_not_for_the_page(monkeypatch):
+    monkeypatch.setattr(envs_modules, "_REGISTRY", {})
+    envs.register("lift", lambda layout: line_module("lift", 0))
+    message = "policy: the page shows reach, push, pnp and stack modules only, and it has lift"
+    with pytest.raises(ArgumentError, match=message):
+        page_world.describe(envs.make(modules=("reach", "lift"), physics="c"), "default", str)
 
 
 @pytest.fixture
@@ -175,6 +210,24 @@ def test_the_user_s_own_choice_wins(platforms, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "vulkan")
     with pytest.raises(ValueError, match="MUJOCO_GL=vulkan: must be one of egl, osmesa, glfw"):
         gl.choose()
+
+
+def test_a_trial_that_takes_too_long_is_no_answer(monkeypatch):
+    def late(*_, timeout, **__):
+        raise subprocess.TimeoutExpired("python", timeout)
+
+    monkeypatch.setattr(gl.subprocess, "run", late)
+    assert gl.works("egl") is None
+
+
+def test_where_no_trial_answers_in_time_the_user_s_own_choice_is_trusted(platforms, monkeypatch):
+    platforms()
+    monkeypatch.setattr(gl, "works", lambda platform: None if platform == "egl" else False)
+    message = "the trial of OpenGL by egl took more than 60 s; .* set MUJOCO_GL to one of egl, osmesa, glfw"
+    with pytest.raises(ValueError, match=message):
+        gl.choose()
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    assert gl.choose() == "egl"
 
 
 def test_a_viewer_needs_a_screen(monkeypatch):

@@ -82,6 +82,23 @@ def test_config_and_registry_know_the_same_names():
     assert make_config().curriculum.estimator == "competence"
 
 
+@pytest.mark.parametrize("modules", [("reach", "push1"), ("reach", "push")])
+@pytest.mark.parametrize("order", [("push1", "reach"), ("push", "reach")])
+def test_the_order_may_name_a_module_by_either_of_its_names(modules, order):
+    settings = make_config(world="point", modules=modules, estimator="order", order=order, distractors=1)
+    made = estimators.make(settings, make_run(settings).env.modules)
+    np.testing.assert_array_equal(made.scores((), curriculum.init(3, settings.curriculum)), [0.0, 1.0, 0.0])
+
+
+def test_an_order_of_modules_that_are_not_there_is_refused():
+    for order in (("push", "push1"), ("push11",), ("drag1",)):
+        with pytest.raises(SettingError, match="each once, among reach, push1"):
+            make_config(world="point", modules=("reach", "push1"), estimator="order", order=order)
+    settings = make_config(world="point", modules=("reach", "push1"), estimator="order", order=("push1",))
+    with pytest.raises(ConfigError, match="--order push1: must be one of a, b, c"):
+        estimators.make(settings, line_table(0, 1, 2))
+
+
 # Values by hand
 
 

@@ -52,7 +52,11 @@ def make(config: TrainConfig, modules: ModuleTable) -> Estimator:
         return BayesState(now=jnp.zeros((number, 2)), before=jnp.zeros((number, 2)))
 
     def update(state: BayesState, results: Results) -> BayesState:
-        """Takes in a cycle's n results, as n results equal to their mean would be."""
+        """Takes in a cycle's n results at once.
+
+        What is known now changes as by n results equal to their mean, what was known before as if the evidence of now
+        had stood at its new value all the while.
+        """
         count, solved = tally(results, number)
         kept = (1.0 - forgetting) ** count[:, None]
         share = jnp.stack([solved, count - solved], axis=1) / jnp.maximum(count, 1.0)[:, None]

@@ -42,7 +42,11 @@ def make(config: TrainConfig, modules: ModuleTable) -> Estimator:
         return EmaState(fast=jnp.zeros(number), slow=jnp.zeros(number))
 
     def update(state: EmaState, results: Results) -> EmaState:
-        """Moves both averages by a cycle's n results at once, as n results equal to their mean would."""
+        """Moves both averages by a cycle's n results at once.
+
+        The fast one moves as n results equal to their mean would move it, the slow one as if the fast one had stood at
+        its new value all the while.
+        """
         count, solved = tally(results, number)
         kept = (1.0 - rate) ** count
         fast = kept * state.fast + (1.0 - kept) * solved / jnp.maximum(count, 1.0)

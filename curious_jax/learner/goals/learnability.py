@@ -17,7 +17,7 @@ from curious_jax.learner.goals.protocol import Sampler, View
 from curious_jax.learner.success_model import ModelState, SuccessModel
 from curious_jax.types import ModuleTable
 
-RESULTS = 256  # kept per module
+RESULTS = 256  # kept in one ring for all modules, times their number
 UNIFORM_SHARE = 0.2
 
 
@@ -26,7 +26,8 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
     model = SuccessModel(modules, RESULTS * modules.num_modules)
 
     def update(state: ModelState, results: Results) -> ModelState:
-        key = jax.random.fold_in(results.key, 2)  # an estimator may learn such a model, too
+        # Not the key that an estimator's model learns with, but the one that it splits off for its third step.
+        key = jax.random.fold_in(results.key, 2)
         return model.learn(state, key, results.module, results.goal, results.success, results.valid, results.cycle)
 
     def propose(state: ModelState, key: jax.Array, module: jax.Array, obs: jax.Array, view: View) -> jax.Array:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig
+from curious_jax.learner import rollout
 from curious_jax.learner.estimators.protocol import Results
 from curious_jax.learner.goals import protocol, recent
 from curious_jax.learner.goals.protocol import CANDIDATES, Sampler, View
@@ -57,6 +58,7 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
         chosen = reached[module, jnp.take_along_axis(drawn, rarest[:, None], axis=1)[:, 0]]
         own = jnp.where(modules.mask(module), chosen, 0.0)
         uniform = protocol.sample_uniform(modules, key_uniform, module)
+        uniform = rollout.place_goals(modules, uniform, module, obs)
         return jnp.where(state.size[module][:, None] > 0, own, uniform)
 
     return Sampler(init, propose, update)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from curious_jax.learner import rollout
 from curious_jax.learner.estimators.protocol import Results
 from curious_jax.types import LearnerBatch, ModuleTable
 
@@ -39,7 +40,7 @@ class Sampler(NamedTuple):
     """Proposes goals. Self-evaluations and evaluations never ask: their goals stay uniform."""
 
     init: Callable[[jax.Array], Any]  # key -> state
-    # state, key, module [E], obs [E, O] at the start, view -> goal [E, G]
+    # state, key, module [E], obs [E, O] at the start, view -> goal [E, G], as `draw_candidates` gives them
     propose: Callable[[Any, jax.Array, jax.Array, jax.Array, View], jax.Array]
     update: Callable[[Any, Results], Any] = _same  # state, results of a cycle -> state
     # state, key, batches, view -> state, after the learner's updates of a cycle
@@ -57,15 +58,16 @@ def sample_uniform(modules: ModuleTable, key: jax.Array, module: jax.Array) -> j
 class Candidates(NamedTuple):
     """The uniform goals of which each environment keeps one."""
 
-    goal: jax.Array  # [E, C, G] as drawn
+    goal: jax.Array  # [E, C, G] as drawn, in the episode's place
     now: jax.Array  # [E, C, G] as it stands at the start
     module: jax.Array  # [E, C] int32
 
 
 def draw_candidates(modules: ModuleTable, key: jax.Array, module: jax.Array, obs: jax.Array) -> Candidates:
-    """Draws C = CANDIDATES uniform goals for each environment: key, [E], [E, O] -> [E, C, ...]."""
+    """Draws C = CANDIDATES uniform goals for each environment, in their places: key, [E], [E, O] -> [E, C, ...]."""
     each = jnp.broadcast_to(module[:, None], (module.shape[0], CANDIDATES))
-    goal = sample_uniform(modules, key, each)
+    drawn = sample_uniform(modules, key, each)
+    goal = jax.vmap(lambda goal, module: rollout.place_goals(modules, goal, module, obs), 1, 1)(drawn, each)
     now = jax.vmap(jax.vmap(modules.goal_at, (0, 0, None)))(goal, each, obs)
     return Candidates(goal, now, each)
 

@@ -23,7 +23,7 @@ from curious_jax.errors import ConfigError
 from curious_jax.show.curves import COLOURS
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, Table, finished, modules, per_seed, select
+from experiments.analysis.table import SUCCESS, Table, ends_at_target, finished, modules, per_seed, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -141,21 +141,23 @@ def measure(rows: Table, onset: int | None) -> dict[str, dict[int, float]]:
     Args:
       rows: the condition's.
       onset: training episodes after which the sensor fails; learning is judged before, None for never.
+
+    Where seeds end at a target, areas are left out, and so is recovery, which such a seed is not trained to show.
     """
-    rows = finished(rows)
+    whole, rows = not ends_at_target(rows), finished(rows)
     if not len(rows):
         return {"mastery": {}}
     before = rows[rows["episodes"] < onset] if onset else rows
     table = before.assign(wasted=wasted(before), misjudged=misjudged(before)) if len(before) else before
     mean = lambda _, values: float(np.mean(values))  # noqa: E731
     found = {
-        "mastery": per_seed(before, {}, statistics.time_to),
-        "area": per_seed(before, {}, statistics.area_under_curve),
+        "mastery": summary.mastery_per_seed(before, {}),
+        "area": per_seed(before, {}, statistics.area_under_curve) if whole else {},
         "wasted": per_seed(table, {}, mean, "wasted"),
         "misjudged": per_seed(table, {}, mean, "misjudged"),
         "worst": per_seed(rows, {}, lambda _, values: float(values[-1]), WORST),
     }
-    if onset:
+    if onset and whole:
         level = per_seed(rows, {}, functools.partial(statistics.former_level, at=onset))
         back = per_seed(rows, {}, functools.partial(statistics.recovery, at=onset))
         found["recovery"] = {seed: v for seed, v in back.items() if level[seed] >= statistics.MASTERED}
@@ -240,7 +242,6 @@ EXPERIMENT = Experiment(
         "fetch": {
             "preset": "fast",
             "episodes": 60_000,
-            "capacity": 60_032,
             "evaluation_episodes": 192,
             "cvar_goals": 100,
             "perturb_at": 40_000,
@@ -253,6 +254,7 @@ EXPERIMENT = Experiment(
         "selection": "the experiment's own",
     },
     options=add_options,
+    keeps_all=True,
 )
 
 if __name__ == "__main__":

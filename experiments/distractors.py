@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from curious_jax.errors import ConfigError
 from experiments import probe
 from experiments.analysis import figures, statistics, summary, trials
@@ -98,7 +100,7 @@ def growth(times: Sequence[Sequence[float]], least: int, most: int) -> str:
     found = statistics.growth(a, b, c, d)
     shown = [summary.interval(statistics.advantage(*pair)) for pair in ((a, b), (c, d))]
     return (
-        f"- CURIOUS's advantage grows with the number of distractors: {summary.APPEARS[bool(found.low > 0)]}. M-UVFA's "
+        f"- CURIOUS's advantage grows with the number of distractors: {verdict(found, found.low > 0)}. M-UVFA's "
         f"mean speed (1 / episodes to mastery; never is 0) is below CURIOUS's by a share of {shown[0]} with {least}, "
         f"{shown[1]} with {most}; difference {summary.interval(found)} (appears when its interval lies above 0)."
     )
@@ -110,9 +112,15 @@ def slope(times: Sequence[float], reference: Sequence[float], known: int, least:
     found = statistics.slowdown(times, reference)
     return (
         f"- M-UVFA slows down by achievable / all modules, to {expected:.2f} of its speed, with {number} distractors: "
-        f"{summary.APPEARS[bool(found.low <= expected <= found.high)]}; {summary.interval(found)} (appears when the "
+        f"{verdict(found, found.low <= expected <= found.high)}; {summary.interval(found)} (appears when the "
         "interval holds the expected share)."
     )
+
+
+def verdict(found: statistics.Interval, appears: bool) -> str:
+    """Say whether a claim about an interval appears; without one, as with a single seed a side, it is not decided."""
+    has_ends = np.isfinite([found.low, found.high]).all()
+    return summary.APPEARS[bool(appears)] if has_ends else f"{summary.UNDECIDED} without an interval"
 
 
 EXPERIMENT = Experiment(
@@ -124,6 +132,7 @@ EXPERIMENT = Experiment(
     defaults={"fetch": {"episodes": 300_000, "evaluation_episodes": 192}, "point": probe.SETTINGS},
     fixed={"algorithm": "the experiment's own two"},
     options=add_options,
+    keeps_all=True,
 )
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ EXPERIMENT = Experiment(
         "point": {**probe.SETTINGS, **probe.LEARNING_PROGRESS},
     },
     fixed={name: "the experiment's own" for name in ("algorithm", "selection", "replay")},
+    keeps_all=True,
 )
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from curious_jax.errors import ConfigError
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
 from experiments.analysis.table import SUCCESS, Table, per_seed, select
@@ -26,7 +27,11 @@ ALGORITHMS = ("curious", "muvfa")
 
 
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
-    """Lay out both algorithms, with the same perturbation."""
+    """Lay out both algorithms, with the same perturbation. Raises ConfigError for runs that may end before it."""
+    if (target := settings.get("target_success")) is not None:
+        raise ConfigError(
+            f"--target-success {target:g}: leave it out here, where a seed has to train on after its sensor fails"
+        )
     return [Condition({"algorithm": name}, {**settings, "algorithm": name}) for name in ALGORITHMS]
 
 
@@ -91,12 +96,12 @@ EXPERIMENT = Experiment(
             "modules": ("reach", "push", "pnp", "push2"),
             "perturb_at": 237_500,
             "episodes": 400_000,
-            "capacity": 400_128,
             "evaluation_episodes": 192,
         },
         "point": {**probe.SETTINGS, **probe.PERTURBATION},
     },
     fixed={"algorithm": "the experiment's own two"},
+    keeps_all=True,
 )
 
 if __name__ == "__main__":

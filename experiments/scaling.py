@@ -66,6 +66,7 @@ EXPERIMENT = Experiment(
         "fetch": {"modules": MODULES, "episodes": 600_000, "evaluation_episodes": 200},
         "point": {**probe.SETTINGS, **probe.SCALING},
     },
+    keeps_all=True,
 )
 
 if __name__ == "__main__":

@@ -19,13 +19,14 @@ from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures
 from experiments.analysis import summary as report
-from experiments.analysis.table import SUCCESS, Table, ends_at_target, select
+from experiments.analysis.table import DIGITS, SUCCESS, Table, ends_at_target, select
 from experiments.engine.command import OWN, Experiment, main
 from experiments.engine.grid import Condition
 
 AXES = "axes"  # key under which `settings` keeps the values of each axis
 SINGLE = ("world", "preset", "config", "out", "resume")  # one value each
 PANEL = 6  # lines per panel
+NOTHING_YET = "- No seed has finished yet."
 
 
 def read(rest: Sequence[str]) -> dict[str, Any]:
@@ -64,7 +65,19 @@ def conditions(own: argparse.Namespace, settings: dict[str, Any]) -> list[Condit
     for axis in settings[AXES]:
         labels = {name: "+".join(v) if isinstance(v, tuple) else v for name, v in axis.items()}
         found.append(Condition(labels or {"algorithm": common.get("algorithm", "curious")}, {**common, **axis}))
+    _check_digits(found)
     return found
+
+
+def _check_digits(conditions: Sequence[Condition]) -> None:
+    """Refuse conditions that a table could not tell apart. Raises ConfigError, naming the second of two."""
+    seen: list[dict[str, Any]] = []
+    for condition in conditions:
+        labels = {k: DIGITS % value if isinstance(value, float) else value for k, value in condition.labels.items()}
+        other = next((one for one, shown in zip(conditions, seen) if shown == labels), None)
+        if other is not None and other.name != condition.name:
+            raise ConfigError(f"{condition.name}: must differ from {other.name} in the first six digits of a number")
+        seen.append(labels)
 
 
 def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
@@ -84,13 +97,15 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     if ends_at_target(rows):
         times = {report.title(c.labels): report.mastery(rows, **c.labels) for c in conditions}
         medians = {name: float(np.median(values)) for name, values in times.items() if values}
+        if not medians:
+            return [NOTHING_YET]
         best = min(medians, key=lambda name: medians[name])
         found = report.spread(times[best])
         return [f"- Fewest episodes to mean success 0.9: {best}, {found}. A sweep tests no claim."]
     areas = {report.title(c.labels): report.area(rows, **c.labels) for c in conditions}
     means = {name: sum(values) / len(values) for name, values in areas.items() if values}
     if not means:
-        return ["- No seed has finished yet."]
+        return [NOTHING_YET]
     best = max(means, key=lambda name: means[name])
     return [f"- Largest mean area under the curve: {best} ({means[best]:.3f}). A sweep tests no claim."]
 

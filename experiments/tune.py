@@ -5,7 +5,8 @@
 
 A trial trains with each of --seeds in turn until --target-success is reached, or for --minutes. Its score is the mean
 over seeds of the minutes of training that it took; a seed that did not get there counts as --minutes times 2 minus its
-mean success. Trials that are behind the median at the same time are ended early. The same command continues a search.
+mean success. Trials that are behind the median at the same time are ended early. The same command continues a search,
+with --trials as before or more; any other setting wants an --out of its own.
 Other options are those of curious_jax.train, and the same in every trial. Needs `pip install "curious_jax[tune]"`.
 """
 
@@ -21,6 +22,7 @@ from curious_jax import train
 from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
+from curious_jax.run import folder as runfolder
 
 # What is varied unless --vary says otherwise.
 SPACE = (
@@ -37,6 +39,8 @@ SPACE = (
     "noise=0.05:0.4",
     "random_action=0.05:0.4",
 )
+SEEDS_APART = 1_000  # between the sampler's seeds; more than the length of a folder's name
+ASKED = "asked"  # attribute of a study: what its trials have in common
 BIN_S = 20.0  # seconds of training between two looks at a trial
 SEEDS = "1000"  # seeds below are kept for what is claimed
 
@@ -150,6 +154,24 @@ def score(trial: Any, fixed: dict[str, Any], space: Space, seeds: Sequence[int],
     return sum(scores) / len(scores)
 
 
+def check_continued(study: Any, asked: dict[str, Any], out: Path) -> None:
+    """Note in a study what its trials have in common, and refuse to continue it with anything else.
+
+    Raises:
+      ConfigError: naming the first option that differs and both values.
+    """
+    now = runfolder.plain(asked)
+    was = study.user_attrs.get(ASKED)
+    if was is None:
+        study.set_user_attr(ASKED, now)
+        return
+    for name in sorted({*was, *now}):
+        before, here = (options.show(one[name]) if name in one else "its default" for one in (was, now))
+        if before != here:
+            option = configs.option_name(name)
+            raise ConfigError(f"{option} {here}: the search in {out} has {before}; ask for that, or name another --out")
+
+
 def parser() -> options.OneLineParser:
     """Makes the parser of the search's own options; what it leaves over is curious_jax.train's."""
     made = options.OneLineParser(
@@ -192,8 +214,12 @@ def main(argv: Sequence[str] | None) -> int:
         storage=storage,
         study_name="search",
         load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=len(own.out.name), n_startup_trials=8),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2),
+    )
+    check_continued(study, {**fixed, "minutes": minutes, "seeds": seeds, "vary": " ".join(own.vary or SPACE)}, own.out)
+    # A sampler begins at its seed: another one whenever the search is continued, or the same draws would come again.
+    study.sampler = optuna.samplers.TPESampler(
+        seed=len(own.out.name) + SEEDS_APART * len(study.trials), n_startup_trials=8
     )
     with contextlib.suppress(KeyboardInterrupt):
         left = max(0, trials - len(study.trials))

@@ -6,7 +6,7 @@
 
 The address is set in one place, `repository` in mkdocs.yml; --address copies it to where Colab needs it.
 
-Needs `pip install ".[notebooks,play]"`.
+Needs `pip install ".[experiments,notebooks,play]"`.
 """
 
 import argparse

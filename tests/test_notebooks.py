@@ -212,6 +212,25 @@ def test_an_old_jax_is_replaced_with_what_ties_it_to_the_device_and_numpy_stays(
         exec(cell, {})
 
 
+@pytest.mark.parametrize("lacking", ["pandas", "imageio-ffmpeg"])
+def test_the_installation_is_made_where_one_requirement_is_missing(lacking, monkeypatch, tmp_path):
+    import importlib.metadata
+
+    names = {"flax", "mujoco-mjx", "optax", "orbax-checkpoint", "imageio-ffmpeg", "pandas"} - {lacking}
+    runtime = [type("Found", (), {"name": name, "version": "1.0"}) for name in sorted(names)]
+    calls = []
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: runtime)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **options: calls.append(command) or subprocess.CompletedProcess(command, 0)
+    )
+    exec(tagged(prepare.read("experiments"), "install").source, {})
+    assert [call[-1] for call in calls] == [".[play,experiments]"]
+
+
 def test_the_installation_does_nothing_where_all_is_there(monkeypatch, tmp_path):
     (tmp_path / "docs" / "results").mkdir(parents=True)
     (tmp_path / "notebooks").mkdir()

@@ -14,7 +14,7 @@ from curious_jax.run import files
 from curious_jax.show import curves as show
 from curious_jax.show.curves import COLOURS, MARKERS
 from experiments.analysis import statistics
-from experiments.analysis.table import SUCCESS, Table, curves, ends_at_target
+from experiments.analysis.table import SUCCESS, Table, curves, ends_at_target, finished
 
 LOOK = {"curious": 0, "muvfa": 1, "her": 2, "mgme": 3}  # the same colour in every figure
 NAMES = {"curious": "CURIOUS", "muvfa": "M-UVFA", "her": "HER (flat goal)", "mgme": "MG-ME"}
@@ -77,9 +77,9 @@ def background(ax: Any, rows: Table, keys: Sequence[str], label: str, absolute: 
 def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:
     """Find the episodes at which `a` is larger than `b` by the paper's test (one-tailed Mann-Whitney U, 0.01).
 
-    Only where both have LEAST seeds or more.
+    Only seeds that were trained to their end count, and only evaluations of which both sides have LEAST or more.
     """
-    first, second = curves(a, key), curves(b, key)
+    first, second = curves(finished(a), key), curves(finished(b), key)
     found = []
     for episode in first.index.intersection(second.index):
         x, y = first.loc[episode].dropna(), second.loc[episode].dropna()
@@ -98,7 +98,7 @@ def dots(ax: Any, a: Table, b: Table, height: float = 1.06, look: int = 0) -> No
 
 
 def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:
-    """Draw one mark per seed and a line at the median, per algorithm; infinite values stand on top."""
+    """Draw one mark per seed and a line at the median, per algorithm; what is infinite stands on top."""
     values = np.array([v for side in found.values() for v in side], float)
     top = 1.15 * max(values[np.isfinite(values)], default=1.0)
     for place, (name, side) in enumerate(found.items()):
@@ -106,7 +106,7 @@ def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:
         spread = np.linspace(-0.15, 0.15, len(heights))
         ax.plot(place + spread, heights, MARKERS[look], color=COLOURS[look], markersize=5)
         if len(heights):
-            ax.hlines(np.median(heights), place - 0.25, place + 0.25, color=COLOURS[look])
+            ax.hlines(min(float(np.median(side)), top), place - 0.25, place + 0.25, color=COLOURS[look])
     if np.isinf(values).any():
         ax.axhline(top, color="grey", linewidth=0.5)
         ax.text(0.5, top, never, ha="center", va="bottom", fontsize=8)

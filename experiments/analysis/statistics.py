@@ -4,6 +4,7 @@ A seed is the unit of every test: its curve becomes one number, and one-tailed M
 numbers (CURIOUS, "Evaluation Methodology"). A seed that never reaches a level has infinity, which ranks last.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ SUSTAINED = 2  # evaluations in a row that must show it
 FORMER = 3  # evaluations before the perturbation whose mean is the former level
 FORGOTTEN = 0.1  # fall of competence after mastery that counts as forgetting
 AFTER = 3  # evaluations, from the fall on, whose mean share says what the agent did next
+COUNTED = 40  # seeds, of both sides together, up to which p counts every way to divide them
 
 Values = Sequence[float] | np.ndarray  # one number per evaluation, or per seed
 
@@ -117,17 +119,41 @@ def lapses(episodes: Values, competence: Values, share: Values) -> list[Lapse]:
 
 
 def mann_whitney(a: Values, b: Values) -> Comparison:
-    """Test whether `a` is larger than `b`, one-tailed: exact without ties, else by the normal approximation.
+    """Test whether `a` is larger than `b`, one-tailed: exact, ties included, up to COUNTED seeds in all.
+
+    With more seeds p is that of scipy's normal approximation.
 
     Raises:
       ValueError: when either is empty or holds NaN.
     """
     if not len(a) or not len(b) or np.isnan([*a, *b]).any():
         raise ValueError("a comparison needs at least one value on each side and no NaN")
-    method = "exact" if len({*a, *b}) == len(a) + len(b) else "asymptotic"
-    result = stats.mannwhitneyu(a, b, alternative="greater", method=method)
-    larger = float(result.statistic) / (len(a) * len(b))
-    return Comparison(float(result.statistic), float(result.pvalue), larger, 2.0 * larger - 1.0)
+    u = float(stats.rankdata([*a, *b])[: len(a)].sum() - len(a) * (len(a) + 1) / 2)
+    if len(a) + len(b) <= COUNTED:
+        p = exact_p(a, b)
+    else:
+        p = float(stats.mannwhitneyu(a, b, alternative="greater", method="asymptotic").pvalue)
+    larger = u / (len(a) * len(b))
+    return Comparison(u, p, larger, 2.0 * larger - 1.0)
+
+
+def exact_p(a: Values, b: Values) -> float:
+    """Compute the share of all ways to choose len(a) of the values whose ranks add up to those of `a`, or to more.
+
+    Tied values share their mean rank, in the observed choice and in all others.
+    """
+    ranks = np.rint(2 * stats.rankdata([*a, *b])).astype(int)  # doubled, so that halves are whole
+    ways = np.zeros((len(a) + 1, ranks.sum() + 1))  # to choose so many values with this sum of ranks
+    ways[0, 0] = 1.0
+    for rank in ranks:
+        ways[1:, rank:] += ways[:-1, :-rank]
+    chosen = ways[len(a)]
+    return float(chosen[ranks[: len(a)].sum() :].sum() / chosen.sum())
+
+
+def least_p(number_a: int, number_b: int) -> float:
+    """Compute the least p that so many seeds can have: every seed of one side before every seed of the other."""
+    return 1.0 / math.comb(number_a + number_b, number_a)
 
 
 def bootstrap(*samples: Values, statistic: Callable[..., Any] = np.mean) -> Interval:

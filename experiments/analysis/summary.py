@@ -12,7 +12,17 @@ from curious_jax.run.rows import FRESH
 from experiments.analysis import statistics
 from experiments.analysis.figures import NAMES
 from experiments.analysis.statistics import MASTERED, Interval
-from experiments.analysis.table import DONE, REASON, STATUS, SUCCESS, Table, ends_at_target, modules, per_seed
+from experiments.analysis.table import (
+    DONE,
+    REASON,
+    STATUS,
+    SUCCESS,
+    Table,
+    ends_at_target,
+    labelled,
+    modules,
+    per_seed,
+)
 from experiments.engine.grid import Condition
 
 ENDED = (
@@ -22,15 +32,24 @@ ENDED = (
 )
 LOWER = 0.8  # a second mark, which shows how much of a difference hangs on the first
 APPEARS = {True: "**appears**", False: "**does not appear**"}
+UNDECIDED = "**not decided**"
 
 
 def mastery(table: Table, module: str = "", level: float = MASTERED, **labels: Any) -> list[float]:
-    """Returns the episodes to mastery of each finished seed: of mean success, or of one module.
+    """Return the episodes to mastery of each finished seed: of mean success, or of one module."""
+    return list(mastery_per_seed(table, labels, module, level).values())
+
+
+def mastery_per_seed(
+    table: Table, labels: Mapping[str, Any], module: str = "", level: float = MASTERED
+) -> dict[int, float]:
+    """Return {seed: episodes to mastery} of the finished seeds of a condition.
 
     The second of the two evaluations in a row is the next one, or, in runs with --target-success, that on fresh
     episodes after the same number of training episodes.
 
     Args:
+      module: whose success is meant; empty for the mean.
       level: of success that counts as mastery.
     """
     key, fresh = (f"{name}/{module}" if module else name for name in (SUCCESS, FRESH))
@@ -40,7 +59,7 @@ def mastery(table: Table, module: str = "", level: float = MASTERED, **labels: A
         both = table.assign(**{fresh: table[[key, fresh]].min(axis=1, skipna=False)})
         for seed, time in per_seed(both, labels, one, fresh).items():
             found[seed] = min(found[seed], time)
-    return list(found.values())
+    return found
 
 
 def area(table: Table, **labels: Any) -> list[float]:
@@ -70,10 +89,10 @@ class Claim:
     def verdict(self, test: statistics.Comparison) -> str:
         """Say whether the claim appears; with so few seeds that no outcome could show it, that it is not decided."""
         level, numbers = statistics.LEVEL, (len(self.a), len(self.b))
-        least = 1 / math.comb(sum(numbers), numbers[0])  # of every seed of one side before every seed of the other
-        if test.p >= level and least >= level:
+        least = statistics.least_p(*numbers)
+        if least >= level:
             seeds = "{} and {} seeds".format(*numbers)
-            return f"**not decided** at {level:g}, which {seeds} cannot reach (their least p is {p_value(least)})"
+            return f"{UNDECIDED} at {level:g}, which {seeds} cannot reach (their least p is {p_value(least)})"
         return f"{APPEARS[test.p < level]} at {level:g}"
 
     def words(self, verdict: bool = True) -> str:
@@ -141,7 +160,8 @@ def p_value(p: float) -> str:
 
 def title(labels: Mapping[str, Any]) -> str:
     """Name a condition: CURIOUS, distractors 4."""
-    parts = [NAMES.get(v, str(v)) if key == "algorithm" else f"{key} {v}" for key, v in labels.items()]
+    shown = {key: "none" if value is None else str(value) for key, value in labels.items()}
+    parts = [NAMES.get(v, v) if key == "algorithm" else f"{key} {v}" for key, v in shown.items()]
     return ", ".join(parts) or "all"
 
 
@@ -149,9 +169,7 @@ def states(table: Table, conditions: Sequence[Condition]) -> list[str]:
     """Say which seeds are not done, and why."""
     lines = []
     for condition in conditions:
-        own = table
-        for key, value in condition.labels.items():
-            own = own[own[key] == value]
+        own = labelled(table, condition.labels)
         reasons = own[REASON].fillna("") if REASON in own else [""] * len(own)
         seeds: dict[tuple[str, str], set[int]] = {}
         for state, reason, seed in zip(own[STATUS], reasons, own["seed"]):

@@ -31,6 +31,7 @@ TIME = "wall_s"  # the one column that differs between two runs of the same comm
 DONE = "done"
 DIGITS = "%.6g"  # of every number in a table
 SUCCESS = "eval/success"
+APART = " asked for"  # ends the column of a label whose own name is another column's: episodes in a sweep over them
 PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only reads where there are no cells
 
 
@@ -51,17 +52,22 @@ def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
     wanted, rows = set(seeds), []
     for one in planned:
         for seed in sorted(wanted.intersection(one.cell.seeds)):
-            head = {**one.cell.condition.labels, "seed": seed, STATUS: status(one)}
+            head = {**_columns(one.cell.condition.labels), "seed": seed, STATUS: status(one)}
             if one.found.reason:
                 head[REASON] = one.found.reason
             own = [row for row in one.found.rows if row.get("seed", one.cell.first) == seed]
             rows += [{**head, **row} for row in own] or [head]
     table = pd.DataFrame(rows)
     table = table.astype({name: "Int64" for name in COUNTERS if name in table})  # whole, where some seeds lack them
-    labels = [key for one in planned[:1] for key in one.cell.condition.labels]
+    labels = [key for one in planned[:1] for key in _columns(one.cell.condition.labels)]
     first = [*labels, "seed", STATUS, REASON, *COUNTERS]
     kept = [name for name in table if name.startswith(KEPT)]
     return _as_written(table[[name for name in (*first, *kept, TIME) if name in table]])
+
+
+def _columns(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the column of each label; one that has the name of a column of every table stands apart."""
+    return {name + APART if name in (*COUNTERS, TIME) else name: value for name, value in labels.items()}
 
 
 def _as_written(table: Table) -> Table:
@@ -85,11 +91,19 @@ def read(path: Path) -> Table:
     return pd.read_csv(path).rename(columns=RENAMED)
 
 
+def labelled(table: Table, labels: Mapping[str, Any]) -> Table:
+    """Select the rows with these labels, evaluations or not."""
+    for name, value in _columns(labels).items():
+        if value is None:
+            table = table[table[name].isna()]
+        else:
+            table = table[table[name] == (float(DIGITS % value) if isinstance(value, float) else value)]
+    return table
+
+
 def select(table: Table, **labels: Any) -> Table:
     """Select the rows with these labels that hold an evaluation."""
-    rows = table[table["episodes"].notna()] if "episodes" in table else table.iloc[:0]
-    for name, value in labels.items():
-        rows = rows[rows[name] == value]
+    rows = labelled(table[table["episodes"].notna()] if "episodes" in table else table.iloc[:0], labels)
     return rows.astype({"episodes": int}) if "episodes" in rows else rows
 
 

@@ -9,7 +9,9 @@
 set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT}; shift
 for folder in PACKED WHEELS; do  # given from where the user stands
-  [[ -z ${!folder:-} ]] || declare "$folder=$(cd "${!folder}" && pwd)" || exit 1
+  [[ -n ${!folder:-} ]] || continue
+  place=$(cd "${!folder}" 2>/dev/null && pwd) || { echo "$folder=${!folder}: is no folder that can be opened" >&2; exit 2; }
+  declare "$folder=$place"
 done
 mkdir -p "$out"; out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/../.." || exit 2
@@ -36,6 +38,6 @@ status=${PIPESTATUS[0]}
 
 cache=$(python3 -c 'import warp; warp.config.log_level = warp.LOG_WARNING; warp.init(); print(warp.config.kernel_cache_dir)' | tail -n 1)
 [[ -d $cache ]] && tar -czf "$out/warp-kernels.tgz" -C "$(dirname "$(dirname "$cache")")" "$(basename "$(dirname "$cache")")"
-tar -czf "$out/results.tgz" -C "$out" --exclude results.tgz --exclude site --exclude 'state-*' --exclude xla-cache .
+tar -czf "$out/results.tgz" -C "$out" --exclude results.tgz --exclude site --exclude checkpoints --exclude xla-cache .
 echo "== all in $out/results.tgz after $SECONDS s"
 exit "$status"

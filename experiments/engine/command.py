@@ -1,6 +1,7 @@
 """The command of every experiment: from its options over the grid of cells to table, figure and summary."""
 
 import argparse
+import contextlib
 import errno
 import os
 import shlex
@@ -13,11 +14,12 @@ from typing import Any
 from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
-from curious_jax.config import option_name
+from curious_jax.config import make_config, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 from experiments.analysis import table
+from experiments.analysis.statistics import MASTERED
 from experiments.engine import cells, grid, plan, runner
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell, Condition
@@ -45,6 +47,7 @@ class Experiment:
     options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
     settings: Callable[[Sequence[str]], dict[str, Any]] | None = None  # reads the other options; None: as train does
     help: str = ""  # how the options make the grid
+    keeps_all: bool = False  # the store holds every episode of a run, unless --capacity says otherwise
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def parser(experiment: Experiment) -> options.OneLineParser:
     add("--jobs", default="1", metavar="N", help="processes at once, on a share of the cores each [default: 1]")
     add("--devices", default="", metavar="0,1,...", help="GPUs by number, each with one process at a time")
     add("--retries", default="2", metavar="N", help="further tries of a cell that failed [default: 2]")
-    add("--retry-diverged", action="store_true", help="put diverged cells aside and run their seeds one by one")
+    add("--retry-diverged", action="store_true", help="put diverged cells aside and run their seeds one by one, once")
     add("--keep-states", action="store_true", help="keep the whole checkpoints of cells that are done, too")
     add("--shard", default="0/1", metavar="I/N", help="run every N-th cell from the I-th on, for job arrays")
     add("--engine", default="local", metavar="local|ray", help="where cells run [default: local]")
@@ -157,7 +160,22 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
     for name, instead in {**OWN, **experiment.fixed}.items():
         if name in given:
             raise ConfigError(f"{option_name(name)}: use {instead} here")
-    return {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
+    found = {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
+    if experiment.settings is None:
+        _check_target(found.get("target_success"))
+    return found if "capacity" in given or not experiment.keeps_all else _with_all_episodes(found)
+
+
+def _check_target(target: float | None) -> None:
+    """Refuse a target below mastery: seeds that end there would count as never mastering. Raises ConfigError."""
+    if target is not None and target < MASTERED:
+        raise ConfigError(f"--target-success {target:g}: must be {MASTERED:g}, which is mastery here, or more, or none")
+
+
+def _with_all_episodes(settings: dict[str, Any]) -> dict[str, Any]:
+    """Add the capacity of a store that keeps every episode, whichever machine's preset `auto` will mean."""
+    schedules = [make_config(platform, **settings).schedule for platform in ("cpu", "gpu")]
+    return {**settings, "capacity": max(schedule.cycles * schedule.num_envs for schedule in schedules)}
 
 
 def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
@@ -217,11 +235,16 @@ def _check_writable(out: Path) -> None:
 
 
 def _separate_diverged(request: Request, planned: Sequence[Planned]) -> list[Planned]:
-    """Put diverged cells aside; a new plan then has their seeds, one by one."""
-    diverged = [one.cell.folder(request.out) for one in planned if one.state is CellState.DIVERGED]
-    for folder in diverged:
-        cells.put_aside(folder, CellState.DIVERGED.value)
-    return plan.plan(request.conditions, request.seeds, 1 if diverged else request.group, request.out)
+    """Put diverged cells aside; a new plan, of this command and of every later one, has their seeds one by one.
+
+    A seed that was run by itself in this way and diverged again stays, so that the same command comes to an end.
+    """
+    for one in planned:
+        again = one.cell.count == 1 and one.cell.first in plan.alone(one.cell.condition, request.out)
+        if one.state is CellState.DIVERGED and not again:
+            with contextlib.suppress(FileNotFoundError):  # another shard put it aside just now
+                cells.put_aside(one.cell.folder(request.out), CellState.DIVERGED.value)
+    return plan.plan(request.conditions, request.seeds, request.group, request.out)
 
 
 def run(request: Request, todo: Sequence[Cell]) -> tuple[list[CellResult], int]:

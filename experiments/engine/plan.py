@@ -30,7 +30,8 @@ def plan(conditions: Sequence[Condition], seeds: Iterable[int], group: int, out:
     """Lay out cells that cover every (condition, seed) once.
 
     Finished or diverged seeds keep their cell, whatever its size; a cell that was begun or is damaged stays as it is
-    when all its seeds are asked for; the remaining seeds are cut into groups of at most `group`.
+    when all its seeds are asked for; the remaining seeds are cut into groups of at most `group`, those of a diverged
+    cell that was put aside into groups of one.
 
     Raises:
       ConfigError: when a folder holds the run of another condition.
@@ -44,9 +45,19 @@ def plan(conditions: Sequence[Condition], seeds: Iterable[int], group: int, out:
             if here and (one.state in ENDED or len(here) == one.cell.count):
                 planned.append(one)
                 left -= here
-        new = [Cell(condition, *group_of) for group_of in groups(left, group)]
+        single = left & alone(condition, out)
+        new = [Cell(condition, *group_of) for group_of in (*groups(left - single, group), *groups(single, 1))]
         planned += [Planned(cell, cells.inspect(cell, out)) for cell in new]
         found += sorted(planned, key=lambda p: p.cell.first)
+    return found
+
+
+def alone(condition: Condition, out: Path) -> set[int]:
+    """Return the seeds of a condition's diverged cells that were put aside, which are run one by one since."""
+    found: set[int] = set()
+    for folder in (out / CELLS / condition.name).glob(f"{CellState.DIVERGED.value}-*-seed*"):
+        if match := re.fullmatch(r"[a-z]+-\d+-seeds?-(\d+)(?:-(\d+))?", folder.name):
+            found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return found
 
 

@@ -202,6 +202,9 @@ BAD = [
     ("sweep", ["--set", "epsilon=0.2,0.3"], "--set: no such option; use the setting's own option"),
     ("sweep", ["--seed", "1,2"], "--seed: use --seeds 0-9 here"),
     ("sweep", ["--hidden-size", "8,"], "--hidden-size '8,': must be values separated by commas"),
+    ("sweep", ["--epsilon", "0.12345678,0.12345679"], "epsilon=0.12345679: must differ from epsilon=0.12345678 in the"),
+    ("perturbation", ["--target-success", "0.9"], "--target-success 0.9: leave it out here"),
+    ("curricula", ["--target-success", "0.8"], "--target-success 0.8: must be 0.9, which is mastery here, or more"),
 ]
 
 
@@ -283,17 +286,14 @@ def test_the_committed_metrics_give_the_committed_summary(kept, tmp_path):
     assert made.split("\n", 3)[3:] == committed.split("\n", 3)[3:]  # but for the command in the head
 
 
-def test_nothing_is_evicted_on_the_probe_and_a_sensor_is_off_by_one_tolerance():
+def test_nothing_is_evicted_and_a_sensor_is_off_by_one_tolerance():
     for world, tolerance in (("point", point.TOLERANCE), ("fetch", 0.05)):
         for name, experiment in EXPERIMENTS.items():
             if name in ("ablation", "sweep"):  # which test no claim
                 continue
-            own = SimpleNamespace(distractors="0,4,7", estimators="ema", samplers="mega")
-            asked = experiment.conditions(own, dict(experiment.defaults[world]))
-            for config in (condition.config() for condition in asked):
+            for config in (condition.config() for condition in command.read(experiment, ["--world", world]).conditions):
                 assert config.schedule.evaluation_episodes >= 192
-                if world == "point" or name == "perturbation":
-                    assert config.schedule.capacity >= config.schedule.episodes
+                assert config.schedule.capacity >= config.schedule.episodes
                 if config.perturbation.perturb_at is not None:
                     assert config.perturbation.perturb_shift == tolerance
                 else:
@@ -309,7 +309,40 @@ def test_the_declared_commands_can_be_given_and_keep_every_episode():
         for condition in command.read(EXPERIMENTS[name], argv).conditions:
             schedule = condition.config().schedule
             assert schedule.evaluation_episodes >= 192
-            assert name == "scaling" or schedule.capacity >= schedule.cycles * schedule.num_envs
+            assert schedule.capacity >= schedule.cycles * schedule.num_envs
+
+
+@pytest.mark.parametrize(
+    "argv, capacity",
+    [
+        (["--preset", "fast", "--episodes", "1000"], 1_024),  # 32 cycles of 32 episodes
+        (["--num-envs", "100", "--episodes", "1001"], 1_100),
+        (["--episodes", "1000"], 2_048),  # the preset is the machine's: a cycle on a GPU is 2,048 episodes
+        (["--preset", "fast", "--episodes", "1000", "--capacity", "500"], 500),
+    ],
+)
+def test_the_store_follows_the_episodes_unless_its_size_is_given(argv, capacity):
+    for name in ("distractors", "perturbation", "scaling"):
+        more = ["--perturb-at", "500"] if name == "perturbation" else []
+        found = command.read(EXPERIMENTS[name], [*argv, *more]).conditions
+        assert {condition.config().schedule.capacity for condition in found} == {capacity}
+
+
+def test_diverged_seeds_are_run_one_by_one_once(empty_folder, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-3", "--group", "2"]
+    curious, _ = command.read(EXPERIMENTS["distractors"], given).conditions
+    make_cell(grid.Cell(curious, 0, 2), Path("d"), status="diverged")
+
+    def todo(*shard):
+        request = command.read(EXPERIMENTS["distractors"], [*given, "--retry-diverged", *shard])
+        return [str(cell) for cell in command.prepare(request)]
+
+    parts = [todo("--shard", f"{index}/2") for index in range(2)]  # the first puts the diverged cell aside
+    names = [name.rpartition("/")[2] for part in parts for name in part if name.startswith(curious.name)]
+    assert sorted(names) == ["seed-0", "seed-1", "seeds-2-3"]
+    assert len({*parts[0], *parts[1]}) == len(parts[0]) + len(parts[1]) == 5
+    make_cell(grid.Cell(curious, 0, 1), Path("d"), status="diverged")  # by itself, too: it stays
+    assert set(todo()) == {*parts[0], *parts[1]} - {f"{curious.name}/seed-0"}
 
 
 def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):

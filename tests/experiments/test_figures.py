@@ -16,8 +16,8 @@ HIGH = [[0.1 + 0.001 * s, 0.6 + 0.001 * s, 0.70 + 0.01 * s] for s in range(10)]
 LOW = [[0.1 + 0.001 * s, 0.3 + 0.001 * s, 0.69 + 0.01 * s] for s in range(10)]
 
 
-def rows(values, **labels):
-    return [row for seed, one in enumerate(values) for row in curve(one, seed, **labels)]
+def rows(values, seed_from=0, **labels):
+    return [row for seed, one in enumerate(values, seed_from) for row in curve(one, seed, **labels)]
 
 
 def table(values, **labels):
@@ -34,6 +34,19 @@ def test_dots_stand_where_the_test_says():
     np.testing.assert_array_equal(figures.significant(high, low), [200])
     assert figures.significant(low, high).size == 0
     assert figures.significant(table(HIGH[:2]), table(LOW[:2])).size == 0  # two seeds: no test
+
+
+def test_dots_are_of_finished_seeds_alone():
+    diverged = table(HIGH).assign(status="diverged")
+    assert figures.significant(diverged, table(LOW)).size == 0
+
+
+def test_the_median_of_seeds_that_never_got_there_is_on_top_only_when_it_is_never():
+    """The line of two seeds, of which one never did, is not halfway to the top."""
+    made, (ax,) = figures.figure(1)
+    figures.marks(ax, {"curious": [100.0, np.inf], "muvfa": [100.0, 200.0, np.inf]}, "never")
+    heights = [collection.get_segments()[0][0][1] for collection in ax.collections]
+    assert heights == pytest.approx([1.15 * 200, 200])
 
 
 @pytest.mark.parametrize("kind, width", [("std", 0.2 * np.sqrt(2)), ("sem", 0.2)])
@@ -154,6 +167,28 @@ def test_architectures(tmp_path, monkeypatch):
     )
 
 
+def test_flat_goals_are_judged_by_finished_seeds():
+    """Seeds under way say nothing, and one seed decides nothing."""
+    other = rows(mastering([200] * 5), algorithm="muvfa") + rows(mastering([500] * 5), algorithm="mgme")
+    started = [row | {"status": "unfinished"} for row in rows([[0.0]] * 3, algorithm="her")]
+    assert architectures.findings(pd.DataFrame(other + started), [])[-1] == "- HER: no seed has finished yet."
+    one = rows([[0.0, 0.0]], seed_from=5, algorithm="her")
+    assert "**not decided** by one seed" in architectures.findings(pd.DataFrame(other + started + one), [])[-1]
+
+
+def test_one_seed_a_side_decides_nothing_about_an_interval():
+    conditions = [condition(algorithm=a, distractors=n) for n in (0, 2) for a in ("curious", "muvfa")]
+    found = [r for c, t in zip(conditions, (200, 200, 200, 400)) for r in rows(mastering([t]), **c.labels)]
+    text = distractors.findings(pd.DataFrame(found), conditions)
+    told = [line for line in text if line.startswith("- ")]
+    assert len(told) == 4 and all("**not decided**" in line for line in told)
+
+
+def test_four_seeds_a_side_never_make_a_claim_appear():
+    claim = summary.Claim("text", [640] * 4, [np.inf] * 4, "A", "B")
+    assert "**not decided** at 0.01, which 4 and 4 seeds cannot reach (their least p is 0.0143)" in claim.words()
+
+
 def test_architectures_are_trained_under_one_substitution_rule_and_the_flat_goal_without_distractors():
     settings = architectures.EXPERIMENT.defaults
     for world in ("fetch", "point"):
@@ -270,6 +305,37 @@ def test_curricula(tmp_path, monkeypatch):
     lines = lines_of(curricula.EXPERIMENT, found, conditions, tmp_path, monkeypatch)
     np.testing.assert_allclose(lines[-1].get_ydata(), 0.4)  # the share of the impossible modules, uniform's
     np.testing.assert_allclose(lines[-2].get_ydata(), 0.6)  # and of reach
+
+
+def test_curricula_that_end_at_mastery(tmp_path):
+    """The confirming evaluation counts, areas and recovery do not: `ema` and `competence` met their target."""
+    group, found, conditions = dict(compared="estimators", distractors=0), [], []
+    curves = {"competence": [0.1, 0.3, 0.5, 0.92], "ema": [0.1, 0.92]}
+    for name, heights in curves.items():
+        settings = condition(estimator=name).settings | {"perturb_at": 300, "perturb_cube": 1, "episodes": 800}
+        conditions.append(Condition({**group, "name": name}, settings))
+        for r in rows([heights] * 5, name=name, **group):
+            last = r["eval/success"] == heights[-1]
+            found.append(r | {"eval/fresh": 0.95 if last else np.nan, "eval/success/reach": r["eval/success"],
+                              "competence/reach": 0.5, "p_module/reach": 1.0})  # fmt: skip
+    measured = curricula.measure(table_of(found, "ema"), onset=300)
+    assert measured["mastery"] == dict.fromkeys(range(5), 200) and not measured["area"] and "recovery" not in measured
+    assert set(curricula.measure(table_of(found, "competence"), onset=None)["mastery"].values()) == {400}
+    text = "\n".join(curricula.findings(pd.DataFrame(found), conditions))
+    assert "area" not in text and "recover" not in text
+    assert (
+        "`ema` masters the modules in fewer episodes than `competence` (estimators, 0 distractors): **appears**" in text
+    )
+
+
+def table_of(found, name):
+    return pd.DataFrame([r for r in found if r["name"] == name])
+
+
+def test_a_sweep_to_a_target_of_which_no_seed_has_finished():
+    found = [r | {"status": "unfinished", "eval/fresh": 0.85} for r in rows([[0.1, 0.9]], algorithm="curious")]
+    told = sweep.findings(pd.DataFrame(found), [Condition({"algorithm": "curious"}, {})])
+    assert told == ["- No seed has finished yet."]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The statistics of the experiments against hand-worked values and scipy."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -33,7 +35,29 @@ def test_mann_whitney_is_scipys():
     a, b = np.round(a, 0), np.round(b, 0)  # with ties
     assert len({*a, *b}) < 22
     expected = stats.mannwhitneyu(a, b, alternative="greater", method="asymptotic")
+    found = statistics.mann_whitney(a, b)
+    assert found.u == expected.statistic and found.p == pytest.approx(expected.pvalue, abs=0.005)
+    a, b = np.tile(a, 3), np.tile(b, 3)  # more seeds than are counted
+    expected = stats.mannwhitneyu(a, b, alternative="greater", method="asymptotic")
     assert statistics.mann_whitney(a, b)[:2] == (expected.statistic, pytest.approx(expected.pvalue))
+
+
+def test_p_is_exact_with_ties():
+    """Against every way to divide the values, and never below the least that so many seeds can have."""
+    rng = np.random.default_rng(1)
+    for size_a, size_b in ((1, 4), (3, 3), (4, 4), (5, 3)):
+        values = [INF if v == 3 else float(v) for v in rng.integers(0, 4, size_a + size_b)]
+        pairs = lambda one, two: sum((x > y) + (x == y) / 2 for x in one for y in two)  # noqa: E731
+        observed, all_u = pairs(values[:size_a], values[size_a:]), []
+        for chosen in itertools.combinations(range(len(values)), size_a):
+            rest = [v for i, v in enumerate(values) if i not in chosen]
+            all_u.append(pairs([values[i] for i in chosen], rest))
+        assert statistics.exact_p(values[:size_a], values[size_a:]) == pytest.approx(
+            np.mean(np.array(all_u) >= observed)
+        )
+    assert statistics.mann_whitney([INF] * 4, [640] * 4).p == pytest.approx(1 / 70) == statistics.least_p(4, 4)
+    assert statistics.mann_whitney([INF] * 5, [1, 2, 3, 4, 4]).p == pytest.approx(1 / 252)
+    assert statistics.mann_whitney([7, 7], [7, 7, 7]).p == 1
 
 
 def test_the_other_direction():

@@ -90,6 +90,40 @@ def test_a_trial_that_is_behind_is_given_up_at_once(monkeypatch):
     assert seeds == [1000] and trial.looks == [(0, 0.5), (1, 0.5)]
 
 
+def test_a_continued_search_draws_anew(monkeypatch, tmp_path):
+    """Two trials and two more are four different ones."""
+    optuna = pytest.importorskip("optuna")
+    drawn = []
+    monkeypatch.setattr(
+        tune, "minutes_to_target", lambda settings, *_: (drawn.append(settings["actor_lr"]) or 1.0, False)
+    )
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    command = ["--out", str(tmp_path / "search"), "--world", "point", "--vary", "actor_lr=1e-3:3e-3"]
+    for trials in ("2", "4"):
+        assert tune.main([*command, "--trials", trials]) == 0
+    assert optuna and len(set(drawn)) == 4
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["--minutes", "2"], "--minutes 2: the search in search has 5; ask for that, or name another --out"),
+        (["--modules", "reach"], "--modules reach: the search in search has its default"),
+        (["--seeds", "1000,1001"], "--seeds 1000,1001: the search in search has 1000"),
+        (["--vary", "mirror=on,off"], "--vary actor_lr=1e-3:3e-3 mirror=on,off: the search in search has actor_lr"),
+    ],
+)
+def test_a_search_is_not_continued_with_other_settings(argv, line, monkeypatch, empty_folder, capsys):
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(tune, "minutes_to_target", lambda *_: (1.0, False))
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    command = ["--out", "search", "--world", "point", "--vary", "actor_lr=1e-3:3e-3", "--trials", "1"]
+    assert tune.main(command) == 0
+    capsys.readouterr()
+    assert tune.main([*command, *argv]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {line}")
+
+
 @pytest.mark.slow
 def test_a_search_continues_and_names_its_best(tmp_path, capsys):
     pytest.importorskip("optuna")

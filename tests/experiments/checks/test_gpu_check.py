@@ -114,12 +114,23 @@ def test_packages_that_are_not_there_end_the_visit(tmp_path):
 
 
 @needs_bash
+@pytest.mark.parametrize("name", ["PACKED", "WHEELS"])
+def test_a_folder_of_packages_that_is_not_there_ends_the_visit_before_it_begins(tmp_path, name):
+    status, said = check(tmp_path / "out", cwd=tmp_path, **{name: "nowhere"})
+    assert status == 2 and not said and not (tmp_path / "out").exists()
+
+
+@needs_bash
 def test_a_visit_without_time_says_so_and_still_packs(tmp_path):
+    state = tmp_path / "out" / "train-gpu-0" / "checkpoints" / "100" / "state"
+    state.parent.mkdir(parents=True)
+    state.write_text("large")
     status, said = check(tmp_path / "out", "--limit", "5", cwd=tmp_path)
     assert status == 1
     assert "parity: no time left" in said and "seeds: no time left" in said
     names = tarfile.open(tmp_path / "out" / "results.tgz").getnames()
     assert names.count("./summary.txt") == names.count("./gpu.json") == names.count("./gpu.md") == 1
+    assert "./train-gpu-0" in names and not any("checkpoints" in name for name in names)
 
 
 @needs_bash

@@ -41,6 +41,34 @@ def test_diverged_cells_count_as_ended_until_they_are_put_aside(tmp_path):
     assert planned(tmp_path, range(2), 1) == [(0, 1, CellState.MISSING), (1, 1, CellState.MISSING)]
 
 
+def test_the_seeds_of_diverged_cells_that_were_put_aside_are_run_one_by_one_from_then_on(tmp_path):
+    """Whatever the group: an interrupted command, and another shard, lay out the same cells."""
+    cells.put_aside(make_cell(Cell(CELL.condition, 2, 2), tmp_path, status="diverged"), "diverged")
+    singles = [(2, 1, CellState.MISSING), (3, 1, CellState.MISSING)]
+    assert planned(tmp_path, range(6), 10) == [(0, 2, CellState.MISSING), *singles, (4, 2, CellState.MISSING)]
+    make_cell(Cell(CELL.condition, 2, 1), tmp_path)
+    assert planned(tmp_path, range(6), 10)[1:3] == [(2, 1, CellState.DONE), singles[1]]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"episodes": (10, 20)}, {"window_span": (None, 40)}, {"actor_lr": (0.00123456789, 0.002)}],
+    ids=["a counter's name", "none", "many digits"],
+)
+def test_rows_are_found_again_by_their_labels(tmp_path, values):
+    ((name, both),) = values.items()
+    conditions = [condition(**{name: value}) for value in both]
+    for one in conditions:
+        make_cell(Cell(one, 0, 1), tmp_path)
+    built = table.build(plan.plan(conditions, [0], 1, tmp_path), [0])
+    table.write(built, tmp_path / "table.csv")
+    for held in (built, table.read(tmp_path / "table.csv")):
+        for one in conditions:
+            expected = cells.evaluations(one.config())
+            assert list(table.select(held, **one.labels)["episodes"]) == expected
+            assert len(table.labelled(held, one.labels)) == len(expected)
+
+
 def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path):
     make_cell(Cell(CELL.condition, 0, 2), tmp_path)
     make_cell(Cell(CELL.condition, 2, 1), tmp_path, status="diverged", rows=1)

@@ -287,7 +287,7 @@ class ModuleTable:
 
     @property
     def radii(self) -> tuple[float | None, ...]:
-        """How far the ball around each module's goal reaches in pictures; None for the world's own tolerance."""
+        """Gives the radius of the ball around each module's goal in pictures; None for the world's own tolerance."""
         return tuple(m.radius for m in self.modules)
 
     def mirror(self, goal: jax.Array, module: jax.Array) -> jax.Array:

@@ -152,7 +152,7 @@ def exact_p(a: Values, b: Values) -> float:
 
 
 def least_p(number_a: int, number_b: int) -> float:
-    """Compute the least p that so many seeds can have: every seed of one side before every seed of the other."""
+    """Compute the least p for these numbers of seeds: every seed of one side before every seed of the other."""
     return 1.0 / math.comb(number_a + number_b, number_a)
 
 

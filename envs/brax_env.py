@@ -12,7 +12,8 @@ or, with `dense=True`, minus the distance in metres between outcome and goal; br
 `metrics["success"]` is 1 when a goal becomes solved and -1 when it no longer is. So its sum over an episode, which brax
 reports as `eval/episode_success`, is 1 when the last step is solved and 0 otherwise (with an action_repeat of 1).
 `metrics["overflow"]` is 1 when an episode's physics first runs out of contact buffers, so that contacts are lost and
-what follows is wrong; `eval/episode_overflow` is then the share of such episodes, which ought to be 0.
+what follows is wrong; `eval/episode_overflow` is then the share of such episodes, which ought to be 0 (with an
+action_repeat of 1, too).
 
 brax's automatic reset puts every episode back to one cached first state, goal included. Here each step puts a new one
 into that cache, so that starts, goals and modules are drawn for every episode.

@@ -4,6 +4,7 @@ Nothing is computed but `solved` of an observation of NaN; the other parts are t
 """
 
 import math
+import numbers
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,14 @@ def check(module: "Module", obs_size: int) -> None:
         raise _error(name, f"interest gives shape {found}; it must be [k], one axis")
     if module.place is not None and (found := _shape(name, "place", module.place, goal, obs)) not in ((2,), (3,)):
         raise _error(name, f"place gives shape {found}; it must be (2,) or (3,), a point in the world")
-    if module.radius is not None and not (isinstance(module.radius, int | float) and 0 < module.radius < math.inf):
+    if module.radius is not None and not (_is_number(module.radius) and 0 < module.radius < math.inf):
         raise _error(name, f"radius is {module.radius!r}; it must be a number above 0, or None")
     _check_nan(module, obs_size)
+
+
+def _is_number(value: Any) -> bool:
+    """Tells numbers, NumPy's among them, from all else."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def check_guides(own: "Sequence[Module]", table: "ModuleTable", obs_size: int) -> None:

@@ -277,6 +277,7 @@ def _of_algorithm(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
         return held
     brought = configs.ALGORITHM_SETTINGS[old] | configs.FIXED_SETTINGS.get(old, {})
     fixed = configs.FIXED_SETTINGS.get(new, {})
+    fixed = fixed | ({"order": ()} if "estimator" in fixed else {})  # which stands beside an estimator alone
     return {name: v for name, v in held.items() if name not in fixed and (name not in brought or brought[name] != v)}
 
 
@@ -284,8 +285,8 @@ def _of_length(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """A config file's settings without the paper preset's capacity, which follows the episodes, when those change."""
     if held.get("preset") != "paper" or not {"episodes", "num_envs"} & given.keys():
         return held
-    whole = configs.make_config(**{name: value for name, value in held.items() if name != "capacity"})
-    return {name: v for name, v in held.items() if name != "capacity" or v != whole.schedule.capacity}
+    followed = configs.whole_run(**{name: value for name, value in held.items() if name != "capacity"})
+    return {name: v for name, v in held.items() if name != "capacity" or v != followed}
 
 
 def read_config(file: str | Path) -> dict[str, Any]:

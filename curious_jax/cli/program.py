@@ -18,7 +18,7 @@ from curious_jax.cli import start, streams
 from curious_jax.cli.environment import name_option
 from curious_jax.errors import ConfigError, OverflowedBuffers
 
-LESS = "close its other programs, or ask for less: --num-envs, --num-seeds, --capacity, --batch-size"
+LESS = "close its other programs, or ask for fewer worlds, episodes or seeds"
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
 # What the machine is short of, rather than what the user asked for.
 SHORTAGES = {
@@ -123,10 +123,20 @@ def _interruptible() -> Iterator[None]:
     if not in_main or before not in (signal.default_int_handler, signal.SIG_DFL):
         yield
         return
+
+    def hook(swallowed: "sys.UnraisableHookArgs") -> None:
+        """Lets a KeyboardInterrupt come again that __del__ or a callback swallowed, in place of a traceback."""
+        if swallowed.exc_type is KeyboardInterrupt:
+            _send_again(signal.SIGINT)
+        else:
+            unraisable(swallowed)
+
     signal.signal(signal.SIGINT, _interrupt)
+    unraisable, sys.unraisablehook = sys.unraisablehook, hook
     try:
         yield
     finally:
+        sys.unraisablehook = unraisable
         signal.signal(signal.SIGINT, before)
 
 
@@ -135,12 +145,17 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     swallowing = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None and frame.f_code is not run.__code__:
         if frame.f_code in swallowing or frame.f_code.co_name in ("__del__", "_find_and_load"):
-            again = threading.Timer(0.05, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
+            _send_again(number)
             return
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _send_again(number: int) -> None:
+    """Sends this process the signal again, in a moment."""
+    again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 def command(name: str, *arguments: object) -> str:

@@ -267,6 +267,21 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
       SettingError: naming the argument and the right values.
     """
     table = fields_by_name()
+    merged = _merge(platform, settings)
+    if merged["preset"] == "paper" and "capacity" not in settings:
+        merged["capacity"] = whole_run(platform, **settings)
+    top: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {g: {} for g in GROUPS}
+    for name, given in merged.items():
+        group, f = table[name]
+        (groups[group] if group else top)[name] = _coerced(f, given)
+    types: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
+    return TrainConfig(**top, **{g: types[g](**values) for g, values in groups.items()})
+
+
+def _merge(platform: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Lays settings over what preset, world and algorithm bring; "auto" becomes the preset that it means."""
+    table = fields_by_name()
     for name in settings:
         if name not in table:
             raise ConfigError(f"{name}: no such setting; curious_jax.config.fields_by_name() has them all")
@@ -278,20 +293,17 @@ def make_config(platform: str = "cpu", **settings: Any) -> TrainConfig:
         preset = "point" if world == "point" else "gpu" if platform in ("gpu", "cuda", "tpu") else "cpu"
     brought = {**PRESET_SETTINGS[preset], **PLATFORM_SETTINGS.get(platform, {})}
     merged = {**brought, **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm]}
-    merged |= {**FIXED_SETTINGS.get(algorithm, {}), **settings}
-    if preset == "paper" and "capacity" not in settings:
-        merged["capacity"] = _all_episodes(merged["episodes"], merged["num_envs"], merged["capacity"])
-    top: dict[str, Any] = {}
-    groups: dict[str, dict[str, Any]] = {g: {} for g in GROUPS}
-    for name, given in {**merged, "preset": preset}.items():
-        group, f = table[name]
-        (groups[group] if group else top)[name] = _coerced(f, given)
-    types: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(TrainConfig) if f.name in GROUPS}
-    return TrainConfig(**top, **{g: types[g](**values) for g, values in groups.items()})
+    return {**merged, **FIXED_SETTINGS.get(algorithm, {}), **settings, "preset": preset}
 
 
-def _all_episodes(episodes: Any, num_envs: Any, default: int) -> int:
-    """Return the episodes of a whole run in whole cycles; the default where the settings are refused anyway."""
+def whole_run(platform: str = "cpu", **settings: Any) -> int:
+    """Counts the episodes of a whole run in whole cycles, of settings that need not make a config yet.
+
+    Where `episodes` or `num_envs` is refused anyway it is the capacity that a preset brings.
+    """
+    table, merged = fields_by_name(), _merge(platform, settings)
+    names = ("episodes", "num_envs", "capacity")
+    episodes, num_envs, default = (merged.get(name, table[name][1].default) for name in names)
     usable = all(isinstance(n, int) and n > 0 for n in (episodes, num_envs))
     return -(-episodes // num_envs) * num_envs if usable else default
 

@@ -59,7 +59,8 @@ class TrainedPolicy:
         goal = np.asarray(goal, np.float32)
         if obs.shape[-1:] != (self.env.obs_size,) or obs.ndim > 2:
             raise ConfigError(f"obs has shape {obs.shape}: must be [{self.env.obs_size}], or [E, {self.env.obs_size}]")
-        if goal.shape not in ((len(slots),), (*obs.shape[:-1], len(slots))):
+        fits = {(len(slots),), (*obs.shape[:-1], len(slots)), (1,) * (obs.ndim - 1) + (len(slots),)}
+        if goal.shape not in fits:
             rows = f", or {[len(obs), len(slots)]}" if obs.ndim == 2 else ""
             raise ConfigError(f"goal has shape {goal.shape}: {module} takes [{len(slots)}]{rows}")
         whole = np.zeros((*obs.shape[:-1], self.env.modules.goal_size), np.float32)

@@ -1,11 +1,13 @@
 """Signals ask a run to stop after its cycle and to save; a second Ctrl-C or SIGTERM ends the program at once.
 
-In a notebook, or at Python's prompt, the second ends the call after its cycle, without a checkpoint, and not Python.
+In a notebook, or at Python's prompt, a second Ctrl-C ends the call after its cycle, without a checkpoint, and not
+Python.
 
 Python runs signal handlers between bytecodes only, and compiled cycles are one long call. So a thread reads
 the signals from the wake-up pipe that Python's C handler fills at once.
 """
 
+import _thread
 import contextlib
 import os
 import signal
@@ -20,6 +22,7 @@ from curious_jax.cli import streams
 
 URGENT = (signal.SIGINT, signal.SIGTERM)
 SIGNALS = (*URGENT, signal.SIGHUP, signal.SIGUSR1)  # a terminal that is closed, a job whose time is nearly over
+AT_ONCE = "Ctrl-C or SIGTERM again stops at once"
 ECHO = 0.3  # seconds: coreutils' timeout, for one, signals a process and then its whole group
 
 
@@ -42,7 +45,8 @@ class Interruption:
         self.number: int | None = None
         self._notify = notify
         self._handlers: dict[int, Any] = {}
-        self._asked: float | None = None  # when a person at a prompt first asked
+        self._again = False  # a person at a prompt asked a second time
+        self._asking = threading.Lock()  # held while that is brought to the main thread
 
     @property
     def requested(self) -> bool:
@@ -73,7 +77,8 @@ class Interruption:
     ) -> None:
         if not self._handlers:
             return
-        signal.set_wakeup_fd(self._wakeup)
+        with self._asking:
+            signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)
         os.close(self._write)
@@ -82,11 +87,8 @@ class Interruption:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Keeps Python's default away; the thread does the work, but for ending the call at a prompt."""
-        if number not in URGENT or not is_interactive():
-            return
-        now, asked = time.monotonic(), self._asked
-        self._asked = now if asked is None else asked
-        if asked is not None and now - asked >= ECHO:
+        if self._again:
+            self._again = False
             raise KeyboardInterrupt
 
     def _watch(self) -> None:
@@ -95,7 +97,11 @@ class Interruption:
             number, now = data[0], time.monotonic()
             if number not in self._handlers or now - last < ECHO:
                 continue
-            if urgent and number in URGENT and is_interactive():  # what else the user has there must not end
+            if urgent and number == signal.SIGINT and is_interactive():  # what else the user has there must not end
+                last = now
+                with self._asking:
+                    self._again = True
+                    _thread.interrupt_main(signal.SIGINT)  # the handler may have run before this
                 continue
             if urgent and number in URGENT:
                 with contextlib.suppress(OSError):
@@ -104,4 +110,5 @@ class Interruption:
             last, urgent = now, urgent or number in URGENT
             if self.number is None:
                 self.number = number
-                self._notify("stopping after this cycle and a checkpoint; Ctrl-C or SIGTERM again stops at once")
+                again = "Ctrl-C again ends the call without one" if is_interactive() else AT_ONCE
+                self._notify(f"stopping after this cycle and a checkpoint; {again}")

@@ -35,8 +35,8 @@ FORMAT = 2
 LAST, BEST = "last", "best"
 ARRAYS, INFO = "policy.npz", "policy.json"
 PARTS = (ARRAYS, INFO)
-HELD = {*PARTS, manifest.MANIFEST, hub.CARD, hub.README}  # what a folder of a policy may hold
 OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of versions before 0.2: written by orbax, no manifest
+HELD = {*PARTS, manifest.MANIFEST, hub.CARD, hub.README, OLD_ARRAYS, OLD_INFO}  # what a folder of a policy may hold
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ def check_place(folder: str | Path) -> None:
     place = Path(folder).absolute()
     if not os.path.lexists(place):
         return
-    if not place.is_dir() or place.is_symlink():
-        raise ConfigError(f"{folder}: is no folder; name a new one")
-    held = {path.name for path in place.iterdir()}
-    if held and not (INFO in held and held <= HELD):
+    if place.is_symlink() or not place.is_dir():
+        raise ConfigError(f"{folder}: is {'a link' if place.is_symlink() else 'no folder'}; name a new folder")
+    held = {path.name for path in place.iterdir() if not path.name.startswith(".")}  # what file managers leave aside
+    if held and not (held & {INFO, OLD_INFO} and held <= HELD):
         raise ConfigError(f"{folder}: holds other things than a policy; name a new folder, or one in it")
 
 

@@ -110,8 +110,10 @@ def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFol
     if found.saved and found.info["physics"] != env.physics_name:
         notes.append(f"physics was {found.info['physics']}, now {env.physics_name}: the run continues, but not exactly")
     schedule = config.schedule
-    if config.preset == "paper" and schedule.cycles * schedule.num_envs > schedule.capacity:
-        notes.append(f"the store keeps {schedule.capacity:,} episodes, where the paper keeps all; a new run would, too")
+    longer = found.saved and schedule.episodes > configs.from_dict(found.info["config"]).schedule.episodes
+    if longer and config.preset == "paper" and schedule.cycles * schedule.num_envs > schedule.capacity:
+        kept = f"the store keeps the last {schedule.capacity:,} episodes, as this run began"
+        notes.append(f"{kept}; the paper keeps all, as a new run of --preset paper --episodes {schedule.episodes} does")
     if found.episodes >= config.schedule.episodes:
         notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")
     if config.target_success is not None and found.met(config.target_success):

@@ -253,6 +253,17 @@ def claim_condition(out: Path, condition: Condition) -> None:
         runfolder.write_json(path, {"labels": condition.labels, "settings": condition.settings})
 
 
+def noted_settings(out: Path) -> dict[str, Any] | None:
+    """Returns the settings that are noted of a condition in this folder, any of them; None where there is none yet."""
+    found: list[Path] = []
+    with contextlib.suppress(OSError):  # a name that cannot be a folder's is refused later
+        found = sorted((out / CELLS).glob(f"*/{CONDITION}"))
+    for path in found:
+        if isinstance(noted := files.read_object(path).get("settings"), dict):
+            return noted
+    return None
+
+
 def check_condition(out: Path, condition: Condition) -> None:
     """Refuse settings that differ from those noted in a condition's folder.
 

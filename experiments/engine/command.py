@@ -14,7 +14,7 @@ from typing import Any
 from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
-from curious_jax.config import make_config, option_name
+from curious_jax.config import option_name, whole_run
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
@@ -128,13 +128,14 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
     """Read and check a command line; nothing is written. Raises ConfigError, naming the option."""
     own, rest = parser(experiment).parse_known_args(argv)
     table.require()
-    settings = _settings(experiment, rest)
+    runfolder.check_name(own.out)
+    settings = _settings(experiment, rest, own.out)
     world = settings.get("world", "fetch")
     request = Request(
         conditions=experiment.conditions(own, settings),
         seeds=grid.parse_seeds(own.seeds),
         group=options.at_least("--group", own.group or ("10" if world == "point" else "1"), 1),
-        out=Path(own.out if own.out is not None else f"runs/{experiment.name}-{world}"),
+        out=_folder(experiment, world, own.out),
         shard=grid.parse_shard(own.shard),
         effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states),
         jobs=options.at_least("--jobs", own.jobs, 1),
@@ -143,13 +144,16 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
         retry_diverged=own.retry_diverged,
         report_only=own.report_only,
     )
-    runfolder.check_name(own.out)
     grid.check(request.conditions, request.seeds, request.group)
     return request
 
 
-def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
-    """The flat settings of train that were given, over the experiment's defaults for the world."""
+def _settings(experiment: Experiment, rest: Sequence[str], out: str | None) -> dict[str, Any]:
+    """The flat settings of train that were given, over the experiment's defaults for the world.
+
+    Args:
+      out: the folder that was named, whose cells keep the capacity that they began with.
+    """
     if experiment.settings is not None:
         given = experiment.settings(rest)
     else:
@@ -163,19 +167,23 @@ def _settings(experiment: Experiment, rest: Sequence[str]) -> dict[str, Any]:
     found = {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
     if experiment.settings is None:
         _check_target(found.get("target_success"))
-    return found if "capacity" in given or not experiment.keeps_all else _with_all_episodes(found)
+    if "capacity" in given or not experiment.keeps_all:
+        return found
+    noted = cells.noted_settings(_folder(experiment, found.get("world", "fetch"), out))
+    if noted is not None:
+        return {**found, **({"capacity": noted["capacity"]} if "capacity" in noted else {})}
+    return {**found, "capacity": max(whole_run(platform, **found) for platform in ("cpu", "gpu"))}
+
+
+def _folder(experiment: Experiment, world: str, out: str | None) -> Path:
+    """Returns the experiment's folder, that which was named or its own."""
+    return Path(out if out is not None else f"runs/{experiment.name}-{world}")
 
 
 def _check_target(target: float | None) -> None:
     """Refuse a target below mastery: seeds that end there would count as never mastering. Raises ConfigError."""
     if target is not None and target < MASTERED:
         raise ConfigError(f"--target-success {target:g}: must be {MASTERED:g}, which is mastery here, or more, or none")
-
-
-def _with_all_episodes(settings: dict[str, Any]) -> dict[str, Any]:
-    """Add the capacity of a store that keeps every episode, whichever machine's preset `auto` will mean."""
-    schedules = [make_config(platform, **settings).schedule for platform in ("cpu", "gpu")]
-    return {**settings, "capacity": max(schedule.cycles * schedule.num_envs for schedule in schedules)}
 
 
 def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:

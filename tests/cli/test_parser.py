@@ -229,6 +229,9 @@ def test_what_an_algorithm_leaves_no_choice_of_goes_and_comes_with_it(tmp_path):
         path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="fast", algorithm=old))))
         again = configs.make_config(**settings("--config", str(path), "--algorithm", new))
         assert again == configs.make_config(preset="fast", algorithm=new)
+    ordered = configs.make_config(estimator="order", order=("push", "reach", "pnp", "stack"))
+    path.write_text(json.dumps(configs.to_dict(ordered)))
+    assert configs.make_config(**settings("--config", str(path), "--algorithm", "her")).curriculum.order == ()
 
 
 def test_the_paper_s_store_follows_the_episodes_of_a_repeated_run(tmp_path):
@@ -236,6 +239,10 @@ def test_the_paper_s_store_follows_the_episodes_of_a_repeated_run(tmp_path):
     path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="paper"))))
     again = configs.make_config(**settings("--config", str(path), "--episodes", "600000"))
     assert again == configs.make_config(preset="paper", episodes=600_000)
+    own = tmp_path / "own.yaml"
+    own.write_text("preset: paper\nperturb_at: 400000\n")
+    given = configs.make_config(**settings("--config", str(own), "--episodes", "500000"))
+    assert (given.perturbation.perturb_at, given.schedule.capacity) == (400_000, 500_004)
     path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="paper", capacity=1000))))
     again = configs.make_config(**settings("--config", str(path), "--episodes", "600000"))
     assert again.schedule.capacity == 1000

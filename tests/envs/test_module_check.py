@@ -161,9 +161,10 @@ def test_pictures_mark_a_goal_at_its_place():
 
 
 def test_a_ball_in_pictures_is_as_large_as_the_module_says():
-    assert build(dataclasses.replace(SOUND, radius=0.03)).radii == (None, 0.03)
+    for radius in (0.03, np.float32(0.03), 1):
+        assert build(dataclasses.replace(SOUND, radius=radius)).radii == (None, radius)
 
 
-@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), "wide"])
+@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), "wide", True])
 def test_a_balls_radius_is_a_number_above_0(radius):
     assert refusal(radius=radius) == f"mine: radius is {radius!r}; it must be a number above 0, or None"

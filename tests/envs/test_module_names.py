@@ -2,6 +2,7 @@
 
 import pytest
 
+from curious_jax import config
 from envs import module_names
 
 
@@ -24,3 +25,7 @@ def test_other_names_are_free(name):
 )
 def test_a_module_s_second_name_stands_for_its_first(name, own):
     assert module_names.canonical(name) == own
+
+
+def test_learner_and_worlds_know_the_same_second_names():
+    assert config.SECOND_NAMES == module_names._SECOND_NAMES

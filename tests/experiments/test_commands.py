@@ -129,7 +129,7 @@ def test_settings_of_the_world_and_of_the_user(instant, empty_folder, capsys):
     given = ["--world", "point", "--seeds", "0", "--hidden-size", "32", "--discount", "0.9", "--out", "d"]
     assert program("distractors").main([*given, "--distractors", "4"]) == 0
     conditions = distractors.conditions(SimpleNamespace(distractors="4"), command._settings(
-        distractors.EXPERIMENT, ["--world", "point", "--hidden-size", "32", "--discount", "0.9"]))  # fmt: skip
+        distractors.EXPERIMENT, ["--world", "point", "--hidden-size", "32", "--discount", "0.9"], "d"))  # fmt: skip
     config = conditions[0].config()
     assert (config.network.hidden_size, config.ddpg.discount, config.distractors) == (32, 0.9, 4)
     assert config.schedule.num_envs == distractors.EXPERIMENT.defaults["point"]["num_envs"]
@@ -326,6 +326,29 @@ def test_the_store_follows_the_episodes_unless_its_size_is_given(argv, capacity)
         more = ["--perturb-at", "500"] if name == "perturbation" else []
         found = command.read(EXPERIMENTS[name], [*argv, *more]).conditions
         assert {condition.config().schedule.capacity for condition in found} == {capacity}
+
+
+@pytest.mark.parametrize("noted", [{}, {"capacity": 401_000}])
+def test_a_folder_keeps_the_capacity_that_it_began_with(noted, empty_folder):
+    given = ["--preset", "fast", "--distractors", "0", "--out", "d"]
+    for condition in command.read(EXPERIMENTS["distractors"], given).conditions:
+        settings = {name: value for name, value in condition.settings.items() if name != "capacity"} | noted
+        cells.claim_condition(Path("d"), grid.Condition(condition.labels, settings))
+    request = command.read(EXPERIMENTS["distractors"], given)
+    command.prepare(request)  # which refuses other settings than those that are noted
+    assert [condition.settings.get("capacity") for condition in request.conditions] == [noted.get("capacity")] * 2
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--estimators", "none", "--episodes", "30000"],
+        ["--distractors", "7", "--samplers", "none", "--episodes", "30000"],
+    ],
+)
+def test_a_run_may_be_shorter_than_a_sensor_lasts_where_none_fails(argv):
+    for condition in command.read(EXPERIMENTS["curricula"], argv).conditions:
+        assert condition.config().schedule.capacity >= 30_000
 
 
 def test_diverged_seeds_are_run_one_by_one_once(empty_folder, capsys):

@@ -179,7 +179,9 @@ def test_a_policy_of_another_shape_or_with_lost_files_is_refused(tmp_path):
         policies._restore(saved, wider)
 
 
-@pytest.mark.parametrize("held", [{}, {"policy.json": "{}"}, {"policy.json": "{}", "policy.npz": "", "README.md": ""}])
+@pytest.mark.parametrize(
+    "held", [{}, {"policy.json": "", ".DS_Store": ""}, {"policy.json": "", "README.md": ""}, {"export.json": ""}]
+)
 def test_a_policy_may_take_the_place_of_a_policy_or_of_nothing(held, tmp_path):
     for name, text in held.items():
         (tmp_path / name).write_text(text)
@@ -193,9 +195,15 @@ def test_a_policy_never_takes_the_place_of_other_things(held, tmp_path):
         (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()
     with pytest.raises(ConfigError, match="holds other things than a policy; name a new folder"):
         policies.check_place(tmp_path)
-    (tmp_path.parent / "file").touch()
-    with pytest.raises(ConfigError, match="is no folder; name a new one"):
-        policies.check_place(tmp_path.parent / "file")
+
+
+def test_a_policy_takes_no_file_s_or_link_s_place(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is no folder; name a new folder"):
+        policies.check_place(tmp_path / "file")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(ConfigError, match="is a link; name a new folder"):
+        policies.check_place(tmp_path / "link")
 
 
 def test_a_checkpoint_is_not_taken_for_a_policy_of_its_number(tmp_path):

@@ -124,7 +124,7 @@ def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFol
 def _other_settings(found: Found) -> list[str]:
     """Says which settings config.json has changed since the checkpoint, those that may change."""
     saved = configs.from_dict(found.info["config"])
-    pairs = [(name, setting(found.config, name), setting(saved, name)) for name in fit.FREE]
+    pairs = [(name, configs.value(found.config, name), configs.value(saved, name)) for name in fit.FREE]
     return [
         f"{runfolder.CONFIG} asks for {option_name(name)} {options.show(now)}, "
         f"the checkpoint was made with {options.show(was)}"
@@ -234,19 +234,13 @@ def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
       ConfigError: naming the first setting that differs and both its values.
     """
     for name in configs.fields_by_name():
-        was, wanted = setting(saved, name), setting(asked, name)
+        was, wanted = configs.value(saved, name), configs.value(asked, name)
         if name not in fit.FREE and was != wanted:
             option = option_name(name)
             raise ConfigError(
                 f"{option} {options.show(wanted)}: the checkpoint {path} has {options.show(was)}; "
                 f"ask for that, or begin a new run"
             )
-
-
-def setting(config: TrainConfig, name: str) -> Any:
-    """A setting by its flat name."""
-    group, _ = configs.fields_by_name()[name]
-    return getattr(getattr(config, group) if group else config, name)
 
 
 def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
@@ -258,7 +252,7 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
       ConfigError: when another setting is to change, or fewer episodes are asked for than are done.
     """
     for name, value in settings.items():
-        was = setting(found.config, name)
+        was = configs.value(found.config, name)
         if name not in MAY_CHANGE and value != was:
             raise ConfigError(
                 f"{option_name(name)} {options.show(value)}: the run in {found.run} has {options.show(was)} "

@@ -139,16 +139,21 @@ def resume(config: TrainConfig, env: Env, state: TrainState, total: CycleMetrics
     return dataclasses.replace(begin(config, env, state), total=total, **plain)
 
 
+def find_difference(was: TrainConfig, wanted: TrainConfig) -> str | None:
+    """Finds the first setting that differs and that a cycle depends on; None where one run may continue the other."""
+    names = (name for name in configs.fields_by_name() if name not in FREE)
+    return next((name for name in names if configs.value(was, name) != configs.value(wanted, name)), None)
+
+
 def with_config(start: Progress, config: TrainConfig) -> Progress:
     """Gives the progress of a run that continues with another config; a target that changed has yet to be reached.
 
     Raises:
       ConfigError: when a setting differs that a cycle depends on, naming it and both its values.
     """
-    for name in configs.fields_by_name():
+    if (name := find_difference(start.config, config)) is not None:
         was, wanted = configs.value(start.config, name), configs.value(config, name)
-        if name not in FREE and was != wanted:
-            raise SettingError(name, wanted, f"{was!r}, as in the run that continues; or begin a new run")
+        raise SettingError(name, wanted, f"{was!r}, as in the run that continues; or begin a new run")
     reached = start.reached if config.target_success == start.config.target_success else (None,) * config.num_seeds
     return dataclasses.replace(start, config=config, reached=reached)
 

@@ -23,6 +23,7 @@ from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
+from experiments.engine.cells import refuse_others
 
 # What is varied unless --vary says otherwise.
 SPACE = (
@@ -165,11 +166,7 @@ def check_continued(study: Any, asked: dict[str, Any], out: Path) -> None:
     if was is None:
         study.set_user_attr(ASKED, now)
         return
-    for name in sorted({*was, *now}):
-        before, here = (options.show(one[name]) if name in one else "its default" for one in (was, now))
-        if before != here:
-            option = configs.option_name(name)
-            raise ConfigError(f"{option} {here}: the search in {out} has {before}; ask for that, or name another --out")
+    refuse_others(was, now, f"the search in {out} has")
 
 
 def parser() -> options.OneLineParser:

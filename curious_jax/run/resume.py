@@ -233,14 +233,11 @@ def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
     Raises:
       ConfigError: naming the first setting that differs and both its values.
     """
-    for name in configs.fields_by_name():
-        was, wanted = configs.value(saved, name), configs.value(asked, name)
-        if name not in fit.FREE and was != wanted:
-            option = option_name(name)
-            raise ConfigError(
-                f"{option} {options.show(wanted)}: the checkpoint {path} has {options.show(was)}; "
-                f"ask for that, or begin a new run"
-            )
+    if (name := fit.find_difference(saved, asked)) is not None:
+        was, wanted = (options.show(configs.value(one, name)) for one in (saved, asked))
+        raise ConfigError(
+            f"{option_name(name)} {wanted}: the checkpoint {path} has {was}; ask for that, or begin a new run"
+        )
 
 
 def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:

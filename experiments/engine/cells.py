@@ -10,7 +10,7 @@ import enum
 import fcntl
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -276,12 +276,21 @@ def check_condition(out: Path, condition: Condition) -> None:
     noted, asked = files.read_object(path).get("settings"), runfolder.plain(condition.settings)
     if not isinstance(noted, dict):
         raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
-    for name in sorted({*noted, *asked}):
-        was, now = (show(s[name]) if name in s else "its default" for s in (noted, asked))
-        if was != now:
-            raise ConfigError(
-                f"{option_name(name)} {now}: the cells in {path.parent} have {was}; ask for that, or name another --out"
-            )
+    refuse_others(noted, asked, f"the cells in {path.parent} have")
+
+
+def refuse_others(was: Mapping[str, Any], now: Mapping[str, Any], those: str) -> None:
+    """Refuse settings that differ from those that were noted.
+
+    Args:
+      those: what has the noted ones, with its verb, such as "the cells in DIR have".
+    Raises:
+      ConfigError: naming the first setting that differs and both values.
+    """
+    for name in sorted({*was, *now}):
+        before, here = (show(s[name]) if name in s else "its default" for s in (was, now))
+        if before != here:
+            raise ConfigError(f"{option_name(name)} {here}: {those} {before}; ask for that, or name another --out")
 
 
 def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:

@@ -54,8 +54,8 @@ def parser() -> options.Parser:
     result.add_argument(
         "--programs",
         metavar="NAME",
-        help="with --compile-for: updates, physics, cycle, or all of these [default: all]; or warp, to count the "
-        "launches of a physics step of MuJoCo Warp, which is not compiled",
+        help="with --compile-for: updates, physics, cycle, or all, which is updates and the cycle with its physics "
+        "[default: all]; or warp, to count the launches of a physics step of MuJoCo Warp, which is not compiled",
     )
     result.add_argument(
         "--keep-hlo", type=options.path, metavar="DIR", help="with --compile-for: the optimised programs into DIR"

@@ -25,6 +25,9 @@ class SettingError(ConfigError):
         super().__init__(f"{name}={value!r}"[:200] + f": must be {wanted}")
         self.name, self.value, self.wanted = name, value, wanted
 
+    def __reduce__(self) -> tuple[Any, ...]:  # or a process of a pool could not hand it on
+        return SettingError, (self.name, self.value, self.wanted)
+
     @property
     def on_command_line(self) -> str:
         """The message in the words of the command line."""

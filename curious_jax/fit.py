@@ -67,6 +67,7 @@ class Progress:
     epoch_s: float = 0.0  # in the compiled cycles of the epoch under way
     status: Status = Status.RUNNING
     results: tuple[Result, ...] = ()  # the last evaluation, per seed
+    evaluated_at: int = 0  # training episodes at that evaluation
     metrics: tuple[Row, ...] = ()  # rows of the evaluation just made, one per seed; empty between evaluations
     rows: tuple[Row, ...] = ()  # all rows of this call of `fit`
 
@@ -173,8 +174,8 @@ def fit(
       config: the run. `schedule.episodes` is rounded up to whole cycles.
       env: as made by envs.make; its physics is built here, for the run's number of worlds.
       callback: gets the progress about every second, between two cycles, with `metrics` after every evaluation and
-        `status` once the run has ended; returns True to stop. Of several each is called, in their order, and any of
-        them may stop the run.
+        `status` once the run has ended of itself (not for one that was over at its start); returns True to stop. Of
+        several each is called, in their order, and any of them may stop the run.
       start: the progress to continue from, whose arrays are overwritten; None for a new run. Other `episodes` or
         another `target_success` than it was made with let a run that has ended go on.
     Returns:
@@ -206,6 +207,13 @@ def check_modules(config: TrainConfig, env: Env) -> None:
         )
 
 
+def _placed(start: Progress) -> Progress:
+    """Puts a progress's arrays where its config's devices want them, which may be others than they were made on."""
+    place = devices.everywhere(start.config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    state, total = jax.device_put((start.state, start.total), place)
+    return dataclasses.replace(start, state=state, total=total)
+
+
 class _Loop:
     """Holds the run's compiled programs, and takes the steps of the loop: progress in, progress out."""
 
@@ -220,7 +228,7 @@ class _Loop:
     def begin(self, start: Progress | None) -> Progress:
         """Takes the starting point over, compiles, and evaluates once."""
         self.began = time.perf_counter()
-        start = start and with_config(start, self.config)
+        start = start and _placed(with_config(start, self.config))
         shapes = start.state if start else jax.eval_shape(lambda: trainer.init(self.config, self.env))
         # Beside the state's making and the first evaluation, on another core: the cycle's program is most of the work.
         compiler = ThreadPoolExecutor(1)
@@ -229,7 +237,8 @@ class _Loop:
         progress = start or begin(self.config, self.env)
         began, self.began = self.began, self.began - progress.wall_s
         self.evaluate = evaluation.make_evaluator(self.run, self.config.schedule.evaluation_episodes)
-        progress = dataclasses.replace(progress, results=self._evaluate_now(progress), metrics=(), rows=())
+        results, at = self._evaluate_now(progress), progress.episodes
+        progress = dataclasses.replace(progress, results=results, evaluated_at=at, metrics=(), rows=())
         self.epoch = epoch.result()
         compile_s = progress.compile_s + time.perf_counter() - began
         progress = dataclasses.replace(progress, compile_s=compile_s)
@@ -275,7 +284,7 @@ class _Loop:
     def evaluate_and_report(self, progress: Progress) -> Progress:
         """Evaluates and decides how the run stands; after an epoch its sums start from zero, unless it diverged."""
         schedule, results = self.config.schedule, self._evaluate_now(progress)
-        progress = self.at_now(dataclasses.replace(progress, results=results))
+        progress = self.at_now(dataclasses.replace(progress, results=results, evaluated_at=progress.episodes))
         metrics = tuple(make_rows(progress, self.env))
         progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics)
         if progress.status is Status.RUNNING:

@@ -125,7 +125,7 @@ def show_policy(policy: "TrainedPolicy | str | Path", height: int = 640) -> "bro
         name, loaded = str(policy), policies.load(policy)
     else:
         name = "the policy"
-        loaded = policies.Loaded(policy.config, policy.env, policy.params, None, policy.episodes)
+        loaded = policies.Loaded(policy.config, policy.env, policy.params, policy.offset, policy.episodes)
     try:
         world = page_world.describe(loaded.env, loaded.config.start, curves.colour)
     except ValueError as error:

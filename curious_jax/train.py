@@ -184,7 +184,18 @@ def summary(config: TrainConfig, env: "Env", progress: Any) -> dict[str, Any]:
 
     from curious_jax.learner.state import one_or_all
 
-    keys = ("status", "mean_success", "success", "episodes", "env_steps", "updates", "wall_s", "compile_s", "train_s")
+    keys = (
+        "status",
+        "mean_success",
+        "success",
+        "evaluated_at",
+        "episodes",
+        "env_steps",
+        "updates",
+        "wall_s",
+        "compile_s",
+        "train_s",
+    )
     result = {key: getattr(progress, key) for key in keys}
     if config.target_success is not None:  # when each seed's target was confirmed
         result["reached"] = one_or_all(config, progress.reached)

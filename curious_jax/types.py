@@ -213,9 +213,12 @@ class Learner(NamedTuple):
     """An off-policy learner as pure functions, in optax's manner."""
 
     init: Callable[[jax.Array], Any]  # key -> state
-    act: Callable[[Any, jax.Array], jax.Array]  # state, inputs [..., I] -> action [..., A]
-    update: Callable[[Any, "LearnerBatch"], tuple[Any, dict[str, jax.Array]]]  # one gradient step
+    # The state has the actor's parameters as `actor`; they alone act, are averaged, kept and exported.
+    act: Callable[[Any, jax.Array], jax.Array]  # state.actor, inputs [..., I] -> action [..., A]
+    # One gradient step; what it returns beside the state is critic_loss, actor_loss and q_mean.
+    update: Callable[[Any, "LearnerBatch"], tuple[Any, dict[str, jax.Array]]]
     end_cycle: Callable[[Any], Any]  # what happens once a cycle (target averaging of the paper preset)
+    # For --estimator plr.
     td_error: Callable[[Any, "LearnerBatch"], jax.Array] | None = None  # state, batch -> |TD error| [B], without noise
     arrangement: Any = None  # learner.packed.Arrangement: how the state lies during a cycle's updates; None: as it is
 

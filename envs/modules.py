@@ -276,7 +276,8 @@ class ModuleTable:
                     continue
                 other = self.names.index(name)
                 acts = (module == number) & guide.acts(obs, goal[slots])
-                given = jnp.zeros_like(goal).at[self.slots[other]].set(guide.goal(obs, goal[slots]))
+                now = self.modules[other].goal_at(guide.goal(obs, goal[slots]), obs)
+                given = jnp.zeros_like(goal).at[self.slots[other]].set(now)
                 acting, asked = jnp.where(acts, other, acting), jnp.where(acts, given, asked)
         return acting, asked
 

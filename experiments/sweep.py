@@ -1,4 +1,5 @@
-"""Run any grid of trainings: every option may list values, separated by commas (module lists by semicolons).
+"""Run any grid of trainings: every option may list values, separated by commas (lists of modules, also in --order,
+by semicolons).
 
 python -m experiments.sweep --algorithm curious,muvfa --epsilon 0.2,0.4 --seeds 0-99 --out DIR
 python -m experiments.sweep --modules "reach;reach,push" --seeds 0-4 --shard 3/10 --out DIR
@@ -14,37 +15,32 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax import train
 from curious_jax.cli import parser as options
+from curious_jax.config import fields_by_name
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures
 from experiments.analysis import summary as report
 from experiments.analysis.table import DIGITS, SUCCESS, Table, ends_at_target, select
-from experiments.engine.command import OWN, Experiment, main
+from experiments.engine.command import AXES, OWN, Experiment, main
 from experiments.engine.grid import Condition
 
-AXES = "axes"  # key under which `settings` keeps the values of each axis
-SINGLE = ("world", "preset", "config", "out", "resume")  # one value each
+SINGLE = ("world", "preset")  # one value each
 PANEL = 6  # lines per panel
 NOTHING_YET = "- No seed has finished yet."
 
 
-def read(rest: Sequence[str]) -> dict[str, Any]:
-    """Flat settings, and under AXES those that have several values: {name: [value, ...]}.
+def read(given: dict[str, Any]) -> dict[str, Any]:
+    """Flat settings that all trainings have, and under AXES, for each, those that they do not: [{name: value}, ...].
 
+    Args:
+      given: options of train as they were typed, by name.
     Raises:
       ConfigError: naming the option.
     """
-    given = train.parser().read(rest)
-    if given.get("resume") is not None:
-        raise ConfigError("--resume: leave it out; the same command with the same --out continues the sweep")
-    for name, instead in OWN.items():
-        if given.get(name) is not None:
-            raise ConfigError(f"--{name.replace('_', '-')}: use {instead} here")
-    fields = {name: value for name, value in given.items() if name not in ("config", "out", "resume")}
+    fields = {name: value for name, value in given.items() if name in fields_by_name()}
     held = {"config": given.get("config")}  # each variant as train's parser would have read it
     axes = [[(name, one) for one in _values(name, value)] for name, value in fields.items()]
-    variants = [options.settings(held | dict(chosen)) for chosen in itertools.product(*axes)]
+    variants = [options.settings(held | dict(chosen), apart=OWN) for chosen in itertools.product(*axes)]
     common = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
     return {**common, AXES: [{k: v for k, v in one.items() if k not in common} for one in variants]}
 
@@ -52,7 +48,7 @@ def read(rest: Sequence[str]) -> dict[str, Any]:
 def _values(name: str, value: Any) -> list[Any]:
     if not isinstance(value, str) or name in SINGLE:
         return [value]
-    parts = [part.strip() for part in value.split(";" if name == "modules" else ",")]
+    parts = [part.strip() for part in value.split(";" if name in ("modules", "order") else ",")]
     if not all(parts):
         raise ConfigError(f"--{name.replace('_', '-')} '{value}': must be values separated by commas")
     return parts
@@ -62,8 +58,9 @@ def conditions(own: argparse.Namespace, settings: dict[str, Any]) -> list[Condit
     """The product of all axes."""
     common = {name: value for name, value in settings.items() if name != AXES}
     found = []
+    listed = set.intersection(*(set(axis) for axis in settings[AXES]))  # what an algorithm brings may be in some alone
     for axis in settings[AXES]:
-        labels = {name: "+".join(v) if isinstance(v, tuple) else v for name, v in axis.items()}
+        labels = {n: "+".join(v) if isinstance(v, tuple) else v for n, v in axis.items() if n in listed}
         found.append(Condition(labels or {"algorithm": common.get("algorithm", "curious")}, {**common, **axis}))
     _check_digits(found)
     return found

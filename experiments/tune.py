@@ -12,6 +12,7 @@ Other options are those of curious_jax.train, and the same in every trial. Needs
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,8 +22,10 @@ from curious_jax import config as configs
 from curious_jax import train
 from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
+from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
+from experiments.engine import grid
 from experiments.engine.cells import refuse_others
 
 # What is varied unless --vary says otherwise.
@@ -59,6 +62,8 @@ def read_space(given: Sequence[str]) -> Space:
     for text in given:
         name, _, values = text.partition("=")
         name = name.replace("-", "_")
+        if name in ("seed", "num_seeds"):
+            raise ConfigError(f"--vary {text}: leave it out; --seeds names the seeds of a trial")
         if name not in fields or not values:
             raise ConfigError(
                 f"--vary {text}: must be NAME=A,B,... or NAME=LOW:HIGH or NAME=LOW:HIGH:log, NAME a setting"
@@ -169,12 +174,18 @@ def check_continued(study: Any, asked: dict[str, Any], out: Path) -> None:
     refuse_others(was, now, f"the search in {out} has")
 
 
+def _folder(text: str) -> Path:
+    return Path(options.path(text))
+
+
 def parser() -> options.OneLineParser:
     """Makes the parser of the search's own options; what it leaves over is curious_jax.train's."""
     made = options.OneLineParser(
         prog="python -m experiments.tune", description=(__doc__ or "").split("\n")[0], allow_abbrev=False
     )
-    made.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the search is kept and continued")
+    made.add_argument(
+        "--out", type=_folder, required=True, metavar="DIR", help="where the search is kept and continued"
+    )
     made.add_argument("--trials", default="30", metavar="N", help="trials in all [default: 30]")
     made.add_argument("--minutes", default="5", metavar="X", help="training minutes of one seed at most [default: 5]")
     made.add_argument("--seeds", default=SEEDS, metavar="K,...", help=f"seeds of every trial [default: {SEEDS}]")
@@ -190,22 +201,27 @@ def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
     own, rest = parser().parse_known_args(argv)
     trials, minutes = options.at_least("--trials", own.trials, 1), options.convert("--minutes", own.minutes, float)
-    if not minutes > 0:
-        raise ConfigError(f"--minutes {own.minutes}: must be more than 0")
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"--minutes {own.minutes}: must be a number of minutes, more than 0")
     seeds = [options.at_least("--seeds", seed, 0) for seed in own.seeds.split(",")]
-    space = read_space(own.vary or SPACE)
     given = train.parser().read(rest)
+    space = read_space(own.vary or [text for text in SPACE if text.partition("=")[0] not in given])
     for name in ("resume", "wandb", "num_seeds", "seed"):
         if given.get(name) is not None:
             raise ConfigError(f"--{name.replace('_', '-')}: leave it out here; --seeds names the seeds of a trial")
-    fixed = {"target_success": 0.9, **options.settings(given)}
+    for name in sorted(given.keys() & space.keys()):
+        raise ConfigError(f"--vary {name}: is given as {option_name(name)} too; leave one of the two out")
+    fixed = {"target_success": 0.9, **options.settings(given, apart=("seed", "num_seeds"))}
     try:
         import optuna
     except ModuleNotFoundError:
         raise ConfigError('experiments.tune needs Optuna: pip install "curious_jax[tune]"') from None
+    grid.check([grid.Condition({"searched": "settings"}, fixed)], seeds, 1)
     start.start_jax(given.get("cache"))
     own.out.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    from optuna.trial import TrialState
+
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(own.out / "search.log")))
     study = optuna.create_study(
         storage=storage,
@@ -218,22 +234,27 @@ def main(argv: Sequence[str] | None) -> int:
     study.sampler = optuna.samplers.TPESampler(
         seed=len(own.out.name) + SEEDS_APART * len(study.trials), n_startup_trials=8
     )
+    ended = [trial for trial in study.trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    status = program.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):
-        left = max(0, trials - len(study.trials))
+        left = max(0, trials - len(ended))
         study.optimize(lambda t: score(t, fixed, space, seeds, minutes), n_trials=left, callbacks=[_tell])
+        status = program.DONE
     done = [t for t in study.trials if t.value is not None]
     if not done:
-        print("No trial has ended yet; the same command continues.")
-        return 0
+        print("No trial has come to its end yet; the same command continues.")
+        return status
     best = {"minutes": study.best_value, "settings": study.best_params, "trials": len(study.trials)}
     (own.out / "best.json").write_text(json.dumps(best, indent=1) + "\n")
     print(f"best of {len(done)} whole trials: {study.best_value:.2f} minutes with {_shown(study.best_params)}")
-    return 0
+    return status
 
 
 def _tell(_: Any, trial: Any) -> None:
     """Prints a line about a trial that has ended."""
-    ended = f"{trial.value:.2f} minutes" if trial.value is not None else "given up"
+    refused = trial.user_attrs.get("refused")
+    left = f"refused ({refused})" if refused else "given up"
+    ended = f"{trial.value:.2f} minutes" if trial.value is not None else left
     print(f"trial {trial.number}: {ended}, {_shown(trial.params)}", flush=True)
 
 

@@ -143,7 +143,7 @@ def test_the_callback_may_stop_the_run(scripted):
         callback=lambda progress: bool(progress.metrics) and progress.metrics[0]["episodes"] >= 24
     )
     assert progress.status == "interrupted"
-    assert progress.episodes == 24 and script.cycles == [1, 1, 1]
+    assert progress.episodes == progress.evaluated_at == 24 and script.cycles == [1, 1, 1]
     assert progress.results
 
 

@@ -32,6 +32,8 @@ def make_env(config: TrainConfig) -> "Env":
         env = envs.make(config.world, config.modules, config.distractors, config.physics, config.start, config.sleep)
     except ValueError as error:
         raise ConfigError(with_import_hint(name_option(error))) from None
+    if not any(env.modules.achievable):
+        raise ConfigError(f"--modules {','.join(config.modules)}: must have a module that can be achieved")
     if env.physics_name == "warp" and devices.count(config.devices) > 1:
         raise ConfigError(
             f"--devices {config.devices}: warp physics runs on one GPU; leave it out, or choose --physics jax"
@@ -86,13 +88,22 @@ def check_envs_package() -> None:
         )
 
 
+def own_modules(names: Iterable[str]) -> list[str]:
+    """Those of the names that are modules of the user's own."""
+    from envs.modules import registered
+
+    return [name for name in names if name in registered()]
+
+
 def with_modules_evaluated(env: Any, names: Iterable[str]) -> Any:
     """The environment with these modules for evaluation, and no others.
 
     Raises:
       ConfigError: on a module that it does not have.
     """
-    modules = env.modules.modules
+    modules, names = env.modules.modules, tuple(names)
+    if not names:
+        raise ConfigError(f"--modules: name at least one of {', '.join(env.modules.names)}")
     for name in names:
         if name not in env.modules.names:
             raise ConfigError(

@@ -11,9 +11,10 @@ import errno
 import json
 import os
 import re
+import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -118,6 +119,13 @@ class Parser(OneLineParser):
             return f"use {called}"
         near = difflib.get_close_matches(name, here, n=1)
         return f"did you mean {near[0]}?" if near else "see --help"
+
+
+def at_dashes(argv: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Splits a command line at its first --, which argparse loses behind another option: own options, those behind."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    place = words.index("--") if "--" in words else len(words)
+    return words[:place], words[place + 1 :]
 
 
 def convert(name: str, text: str, kind: Any) -> Any:
@@ -251,8 +259,13 @@ def _metavar(field: dataclasses.Field) -> str:
     return "|".join([word for word in (words.get(configs.kind(field)), *choices) if word])
 
 
-def settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Flat settings for `config.make_config` from what `Parser.read` returned: those of --config, then options."""
+def settings(given: dict[str, Any], apart: Collection[str] = ()) -> dict[str, Any]:
+    """Flat settings for `config.make_config` from what `Parser.read` returned: those of --config, then options.
+
+    Args:
+      apart: settings that are not taken from the file, as the program chooses them; with algorithm, nothing that the
+        file's algorithm brought either.
+    """
     table = configs.fields_by_name()
     merged = {
         name: convert(option_name(name), text, table[name][1].type) if isinstance(text, str) else text
@@ -264,16 +277,17 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
     held = read_config(given["config"])
     if "preset" in merged and "preset" in held:
         raise ConfigError("--preset: a --config file holds every setting already; leave one of the two out")
-    held = _of_length(_of_algorithm(held, merged), merged)
+    held = _of_length(_of_algorithm(held, merged, "algorithm" in apart), merged)
+    held = {name: held_value for name, held_value in held.items() if name not in apart}
     imports = dict.fromkeys([*held.get("imports", ()), *merged.get("imports", ())])
     return {**held, **merged, **({"imports": tuple(imports)} if imports else {})}
 
 
-def _of_algorithm(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """A config file's settings without those that its algorithm brought, when another algorithm is asked for."""
+def _of_algorithm(held: dict[str, Any], given: dict[str, Any], any_other: bool = False) -> dict[str, Any]:
+    """A config file's settings without what its algorithm brought, when another one is (or may be) asked for."""
     old = held.get("algorithm", "curious")
     new = given.get("algorithm", old)
-    if new == old:
+    if new == old and not any_other:
         return held
     brought = configs.ALGORITHM_SETTINGS[old] | configs.FIXED_SETTINGS.get(old, {})
     fixed = configs.FIXED_SETTINGS.get(new, {})
@@ -323,7 +337,7 @@ def _yaml(file: str | Path, text: str) -> Any:
     try:
         import yaml
     except ImportError:
-        raise ConfigError(f"--config {file}: needs PyYAML: pip install pyyaml; or write it as JSON") from None
+        raise ConfigError(f"--config {file}: needs PyYAML: pip install pyyaml") from None
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -337,11 +351,12 @@ def _typed(data: Any) -> Any:
     table = configs.fields_by_name()
     if not isinstance(data, dict):
         return data
+    named = {"imports" if name == "import" else str(name): value for name, value in data.items()}  # as --import
     return {
-        str(name): convert(option_name(str(name)), value, table[name][1].type)
+        name: convert(option_name(name), value, table[name][1].type)
         if isinstance(value, str) and name in table
         else _typed(value)
-        for name, value in data.items()
+        for name, value in named.items()
     }
 
 

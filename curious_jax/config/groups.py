@@ -127,7 +127,9 @@ class CurriculumConfig(Settings):
         choices=ESTIMATORS,
         open=True,
     )
-    order: tuple[str, ...] = option((), "modules in the order of --estimator order; unless given: as in --modules")
+    order: tuple[str, ...] = option(
+        (), "modules in the order of --estimator order; unless given: as in --modules, then the distractors"
+    )
     goals: str = option(
         "uniform",
         "goals within a module, for exploring episodes: uniform, alp-gmm, riac, mega, vds or learnability",

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.fit import Progress
+from curious_jax.learner import perturbation
 from curious_jax.learner.state import make_policy, policy_params, setup
 from curious_jax.run import policies
 from curious_jax.types import FLAT, Env
@@ -23,10 +25,12 @@ class TrainedPolicy:
 
     Attributes:
       config: settings.
-      env: the world, whose physics is built.
+      env: the world, as envs.make makes it; `env.with_worlds(E)` builds its physics for E worlds at once.
       params: parameters (learner.state.PolicyParams).
       modules: names of the modules, distractors included.
       goal_sizes: d of each module's goal, by name.
+      offset: [O], what the run's sensors were off by at the end (`--perturb-at`) and the policy expects, or None. It is
+        added to every observation here.
     """
 
     def __init__(self, config: TrainConfig, env: Env, params: Any, episodes: int = 0):
@@ -34,9 +38,11 @@ class TrainedPolicy:
         self.modules = tuple(env.modules.names)
         self._slots = [np.flatnonzero(env.modules.slot_module == i) for i in range(len(self.modules))]
         self.goal_sizes = {name: len(slots) for name, slots in zip(self.modules, self._slots, strict=True)}
+        self.offset = perturbation.offset(config.perturbation, env, episodes)
         act = make_policy(setup(config, env), params)
 
         def one(obs: jax.Array, goal: jax.Array, module: jax.Array) -> jax.Array:
+            obs = obs if self.offset is None else obs + self.offset
             return act(obs, env.modules.goal_at(goal, module, obs), module)
 
         self._act = jax.jit(jax.vmap(one))
@@ -76,8 +82,10 @@ class TrainedPolicy:
         Returns:
           observation dict -> action [A], or [E, A] for a vector environment.
         Raises:
-          ConfigError: when the policy does not know one of the environment's modules, or its cubes are others.
+          ConfigError: when the policy was trained in a world that these environments do not have, does not know one of
+            the environment's modules, or its cubes are others.
         """
+        self._check_gymnasium()
         goals, known = env.unwrapped.goals, self.modules
         for name in goals.slots:
             if name not in known:
@@ -99,10 +107,26 @@ class TrainedPolicy:
             for i, (name, place) in enumerate(goals.slots.items()):
                 slots = self._slots[known.index(name)]
                 goal[np.ix_(number == i, slots)] = desired[number == i, place.start : place.start + len(slots)]
-            module = np.array([known.index(name) for name in goals.slots])[number]
+            flat = self.config.algorithm == "her"
+            module = np.full(len(obs), FLAT) if flat else np.array([known.index(n) for n in goals.slots])[number]
             return self._batch(obs, goal, module).reshape(*np.shape(observation["observation"])[:-1], -1)
 
         return act
+
+    def _check_gymnasium(self) -> None:
+        """Refuses what no environment of envs.gymnasium_env can ask of this policy. Raises ConfigError."""
+        own = environment.own_modules(self.modules)
+        reason = ""
+        if self.config.world != "fetch":
+            reason = f"was trained in the world {self.config.world}, and these environments are the arm's"
+        elif self.config.distractors:
+            reason = "was trained with distractors, which these environments do not have"
+        elif own:
+            reason = f"was trained with modules of your own ({', '.join(own)}), which these environments do not have"
+        elif self.config.algorithm == "her" and len(self.modules) > 1:
+            reason = "has one goal for all its modules together, and these environments ask for one module at a time"
+        if reason:
+            raise ConfigError(f"the policy {reason}; use its own world: policy.env.with_worlds(1) and policy.act")
 
     def _batch(self, obs: np.ndarray, goal: np.ndarray, module: np.ndarray) -> np.ndarray:
         """[E, O], [E, G], [E] -> [E, A]."""
@@ -143,5 +167,6 @@ def save_policy(path: str | Path, progress: Progress) -> None:
       ConfigError: when the folder holds anything but a policy; nothing is touched then.
     """
     policies.check_place(path)
-    about = {"episodes": progress.episodes, "mean_success": progress.mean_success}
+    known = progress.evaluated_at == progress.episodes  # else the figure is of an earlier policy
+    about = {"episodes": progress.episodes, "mean_success": progress.mean_success if known else None}
     policies.save(path, policy_params(progress.state), progress.config, about)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import curious_jax
@@ -323,4 +324,5 @@ def reason(error: Exception) -> str:
 def not_finite(state: TrainState) -> list[str]:
     """The learner's arrays that hold a number that is not finite, by their path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state.learner)
-    return [jax.tree_util.keystr(path) for path, x in leaves if not np.all(np.isfinite(np.asarray(x)))]
+    numbers = [(path, x) for path, x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]  # no keys, no counts
+    return [jax.tree_util.keystr(path) for path, x in numbers if not np.all(np.isfinite(np.asarray(x)))]

@@ -36,6 +36,7 @@ LAST, BEST = "last", "best"
 ARRAYS, INFO = "policy.npz", "policy.json"
 PARTS = (ARRAYS, INFO)
 OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of versions before 0.2: written by orbax, no manifest
+UNSEEN = {".DS_Store", ".directory", hub.COMMIT}  # files that others leave in a policy's folder
 HELD = {*PARTS, manifest.MANIFEST, hub.CARD, hub.README, OLD_ARRAYS, OLD_INFO}  # what a folder of a policy may hold
 
 
@@ -104,7 +105,7 @@ def check_place(folder: str | Path) -> None:
         return
     if place.is_symlink() or not place.is_dir():
         raise ConfigError(f"{folder}: is {'a link' if place.is_symlink() else 'no folder'}; name a new folder")
-    held = {path.name for path in place.iterdir() if not path.name.startswith(".")}  # what file managers leave aside
+    held = {path.name for path in place.iterdir() if path.name not in UNSEEN or path.is_dir()}
     if held and not (held & {INFO, OLD_INFO} and held <= HELD):
         raise ConfigError(f"{folder}: holds other things than a policy; name a new folder, or one in it")
 

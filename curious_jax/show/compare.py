@@ -40,10 +40,11 @@ class Run:
 
 
 def load(folders: Sequence[Path], rows: Sequence[Sequence[Row]]) -> list[Run]:
-    """Makes the runs of their folders and metrics; where two have one name, their parents' names tell them apart."""
-    names = [folder.resolve().name for folder in folders]
-    if len(set(names)) < len(names):
-        names = [f"{folder.resolve().parent.name}/{name}" for folder, name in zip(folders, names, strict=True)]
+    """Makes the runs of their folders and metrics; where two have one name, their parents stand before it."""
+    parts = [folder.resolve().parts for folder in folders]
+    deepest = max(len(one) for one in parts)
+    depths = (["/".join(one[-depth:]) for one in parts] for depth in range(1, deepest + 1))
+    names = next((found for found in depths if len(set(found)) == len(set(parts))), ["/".join(one) for one in parts])
     settings, ends = ([files.read_object(folder / name) for folder in folders] for name in
                       (runfolder.CONFIG, runfolder.SUMMARY))  # fmt: skip
     return [Run(*parts) for parts in zip(names, rows, settings, ends, strict=True)]

@@ -39,14 +39,15 @@ def rgb(index: int) -> tuple[int, int, int]:
 
 
 @contextlib.contextmanager
-def own_style() -> Iterator[None]:
+def own_style(math: bool = False) -> Iterator[None]:
     """Sets matplotlib's defaults, whatever the user's matplotlibrc says: usetex, say, needs LaTeX.
 
-    Every text is taken as it is: a module's name may hold a dollar sign.
+    Args:
+      math: whether $C$ is a formula; else every text is taken as it is, as a module's name may hold a dollar sign.
     """
     import matplotlib.style
 
-    with matplotlib.style.context(["default", {"text.usetex": False, "text.parse_math": False}]):
+    with matplotlib.style.context(["default", {"text.usetex": False, "text.parse_math": math}]):
         yield
 
 

@@ -42,7 +42,7 @@ _OWN: dict[str, Maker] = {}
 
 
 def register(name: str, make: Maker) -> None:
-    """Adds a metrics sink of your own to every run that this process trains.
+    """Adds a metrics sink of your own to every run of `curious_jax.train` in this process; `fit` has its callback.
 
     A sink that fails is named in one line, and the run continues without it. It gets plain data: numbers, and None
     for those that are not finite.

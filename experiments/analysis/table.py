@@ -59,7 +59,7 @@ def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
             rows += [{**head, **row} for row in own] or [head]
     table = pd.DataFrame(rows)
     table = table.astype({name: "Int64" for name in COUNTERS if name in table})  # whole, where some seeds lack them
-    labels = [key for one in planned[:1] for key in _columns(one.cell.condition.labels)]
+    labels = list(dict.fromkeys(key for one in planned for key in _columns(one.cell.condition.labels)))
     first = [*labels, "seed", STATUS, REASON, *COUNTERS]
     kept = [name for name in table if name.startswith(KEPT)]
     return _as_written(table[[name for name in (*first, *kept, TIME) if name in table]])

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
 from curious_jax.config.fields import ESTIMATORS, GOALS
 from experiments import probe
-from experiments.checks.seed_cost import make_turn
+from experiments.checks.seed_cost import make_turn, read
 
 ROUNDS, SECONDS = 7, 1.0  # rounds, and how long a turn takes at least
 FREE = 0.05  # what a choice may add to a cycle without being said
@@ -56,7 +55,7 @@ def main(argv: Sequence[str] | None) -> int:
     parser.add_argument("--rounds", default=str(ROUNDS), metavar="N", help=f"turns of each program [default: {ROUNDS}]")
     own, rest = parser.parse_known_args(argv)
     rounds = options.at_least("--rounds", own.rounds, 1)
-    found = measure(options.read(train.parser(), rest).settings, rounds)
+    found = measure(read(rest), rounds)
     print("| choice | ms per cycle | added |\n| --- | --- | --- |")
     for name, (seconds, ratio) in found.items():
         print(f"| {name} | {1e3 * seconds:.1f} | {100 * (ratio - 1):+.1f} % |")

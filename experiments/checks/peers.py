@@ -1,7 +1,7 @@
 """Compares ours with Stable-Baselines3's DDPG + HER, on reach, on this machine.
 
     python -m experiments.checks.peers --out peers.json
-    python -m experiments.checks.peers --seeds 0 --steps 300 --out small.json -- --num-envs 4 --episodes 16 ...
+    python -m experiments.checks.peers --seeds 0 --steps 1200 --out small.json -- --num-envs 4 --episodes 16 ...
 
 For every seed, one after the other and each in a process of its own: ours, trained on the `reach` module with the cpu
 preset until its success is confirmed at the target, and judged on FetchReach-v4; theirs, with the settings of their
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax.cli import program
-from curious_jax.cli.parser import OneLineParser
+from curious_jax.cli.parser import OneLineParser, at_dashes
 from curious_jax.errors import ConfigError, option_name
 from experiments.engine import cells
 
@@ -189,8 +189,13 @@ def main(argv: Sequence[str] | None) -> int:
     add("--evaluation-episodes", type=int, default=50, help="episodes of their evaluations [default: 50]")
     add("--out", type=Path, help="write everything as JSON here")
     add("--theirs", type=int, metavar="SEED", help=argparse.SUPPRESS)
-    add("options", nargs="*", default=[], metavar="-- OPTION", help="options of curious_jax.train, for ours")
-    given = parser.parse_args(argv)
+    before, options = at_dashes(argv)
+    given = parser.parse_args(before)
+    if given.out and not given.out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {given.out}: there is no folder {given.out.parent}; make it first")
+    if given.steps <= THEIRS["learning_starts"]:
+        least = THEIRS["learning_starts"]
+        raise ConfigError(f"--steps {given.steps}: must be more than {least}, from which on theirs learns")
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         raise ConfigError(f'{missing[0]}: is not installed; pip install "curious_jax[peers,official]"')
     if given.theirs is not None:
@@ -202,7 +207,7 @@ def main(argv: Sequence[str] | None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for number, seed in enumerate(given.seeds, 1):
             say(f"seed {seed}, {number} of {len(given.seeds)}")
-            own.append(ours(seed, given.target, given.options, Path(folder)))
+            own.append(ours(seed, given.target, options, Path(folder)))
             command = [sys.executable, "-m", "experiments.checks.peers", "--theirs", str(seed)]
             command += [text for name in sizes for text in (option_name(name), str(getattr(given, name)))]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True)

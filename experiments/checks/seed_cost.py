@@ -69,6 +69,15 @@ def make_turn(config: Any, seconds: float) -> tuple[Callable[[], float], Callabl
     return lambda: turn(cycles) / cycles, lambda: getattr(getattr(env, "traces", None), "step", 0)
 
 
+def read(rest: Sequence[str]) -> dict[str, Any]:
+    """Reads the settings of what is measured from options of train's. Raises ConfigError, naming the option."""
+    typed = train.parser().read(rest)
+    for name in ("out", "resume", "wandb", "cache"):
+        if typed.get(name) is not None:
+            raise ConfigError(f"--{name}: leave it out; nothing is kept of what is measured here")
+    return options.settings(typed, apart=("num_seeds",))
+
+
 @program.entry
 def main(argv: Sequence[str] | None) -> int:
     """Measure and print; returns the exit status."""
@@ -79,7 +88,7 @@ def main(argv: Sequence[str] | None) -> int:
         allow_abbrev=False,
     )
     _, rest = parser.parse_known_args(argv)
-    settings = options.read(train.parser(), rest).settings
+    settings = read(rest)
     if settings.get("num_seeds", SEEDS) < 2:
         raise ConfigError(f"--num-seeds {settings['num_seeds']}: must be 2 or more, to be compared with one")
     found = measure(settings)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax.cli import program
-from curious_jax.cli.parser import OneLineParser
+from curious_jax.cli.parser import OneLineParser, at_dashes
 from curious_jax.errors import ConfigError
 
 SLOWER, GROWN = 1.10, 1.01
@@ -100,15 +100,19 @@ def judge(
 @program.entry
 def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
-    parser = OneLineParser(prog="python -m experiments.checks.steadiness", description=(__doc__ or "").split("\n")[0])
+    parser = OneLineParser(
+        prog="python -m experiments.checks.steadiness",
+        usage="python -m experiments.checks.steadiness RUN [--early N] [--late N] [-- options of curious_jax.train]",
+        description=(__doc__ or "").split("\n")[0],
+        epilog="With options behind --, a run of them is trained first, into RUN.",
+    )
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="the folder of a run")
     add("--early", type=int, default=10_000, metavar="N", help="episodes where it is measured first [default: 10000]")
     add("--late", type=int, default=100_000, metavar="N", help="episodes where it is measured again [default: 100000]")
-    what = "options of curious_jax.train; a run of them is trained first, into RUN"
-    add("options", nargs="*", default=[], metavar="-- OPTION", help=what)
-    given = parser.parse_args(argv)
-    if given.options and (status := train(given.run, given.options)):
+    own, options = at_dashes(argv)
+    given = parser.parse_args(own)
+    if options and (status := train(given.run, options)):
         return status
     try:
         config = json.loads((given.run / "config.json").read_text())

@@ -245,23 +245,37 @@ def hold(folder: Path) -> Iterator[int | None]:
         yield file.fileno()
 
 
-def claim_condition(out: Path, condition: Condition) -> None:
-    """Note a condition's labels and settings in its folder, where they are not noted yet."""
+def claim_condition(out: Path, condition: Condition, experiment: str = "") -> None:
+    """Note a condition's labels and settings, and whose it is, in its folder, where they are not noted yet."""
     path = out / CELLS / condition.name / CONDITION
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        runfolder.write_json(path, {"labels": condition.labels, "settings": condition.settings})
+        runfolder.write_json(
+            path, {"experiment": experiment, "labels": condition.labels, "settings": condition.settings}
+        )
+
+
+def check_owner(out: Path, experiment: str) -> None:
+    """Refuse the folder of another experiment, whose table and summary would be written over.
+
+    Raises:
+      ConfigError: naming --out and the other experiment.
+    """
+    for note in _notes(out):
+        if (owner := note.get("experiment")) and owner != experiment:
+            raise ConfigError(f"--out {out}: holds the cells of experiments.{owner}; name another")
+
+
+def _notes(out: Path) -> list[dict[str, Any]]:
+    """Reads what is noted of the conditions in a folder."""
+    with contextlib.suppress(OSError):  # a name that cannot be a folder's is refused later
+        return [files.read_object(path) for path in sorted((out / CELLS).glob(f"*/{CONDITION}"))]
+    return []
 
 
 def noted_settings(out: Path) -> dict[str, Any] | None:
     """Returns the settings that are noted of a condition in this folder, any of them; None where there is none yet."""
-    found: list[Path] = []
-    with contextlib.suppress(OSError):  # a name that cannot be a folder's is refused later
-        found = sorted((out / CELLS).glob(f"*/{CONDITION}"))
-    for path in found:
-        if isinstance(noted := files.read_object(path).get("settings"), dict):
-            return noted
-    return None
+    return next((note["settings"] for note in _notes(out) if isinstance(note.get("settings"), dict)), None)
 
 
 def check_condition(out: Path, condition: Condition) -> None:
@@ -304,9 +318,10 @@ def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:
         condition = Condition(condition.labels, {**condition.settings, "preset": preset})
     asked = configs.to_dict(condition.config(cell.first, cell.count))
     held = configs.to_dict(config)
+    brought = {name for own in configs.PLATFORM_SETTINGS.values() for name in own} - condition.settings.keys()
     for name, (group, _) in configs.fields_by_name().items():
         was, now = (data[group][name] if group else data[name] for data in (held, asked))
-        if was != now and name != "devices" and group != "checkpoint":
+        if was != now and name not in {"devices", *brought} and group != "checkpoint":
             raise ConfigError(
                 f"{folder}: its run has {option_name(name)} {show(was)} and this cell asks for {show(now)}; "
                 "move it away, or name another --out"

@@ -18,6 +18,7 @@ from curious_jax.config import option_name, whole_run
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
+from curious_jax.show import sinks
 from experiments.analysis import table
 from experiments.analysis.statistics import MASTERED
 from experiments.engine import cells, grid, plan, runner
@@ -30,6 +31,7 @@ from experiments.engine.watch import Watch
 TABLE, SUMMARY = "table.csv", "summary.md"
 ENGINES = ("local", "ray")
 OWN = {"seed": "--seeds 0-9", "num_seeds": "--group N"}  # of train's options, what they are called here
+AXES = "axes"  # key under which an experiment's own `settings` keeps those that vary: [{name: value}, ...]
 MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # errors that another --out would not mend
 
 
@@ -45,7 +47,8 @@ class Experiment:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by world: settings that train's replace
     fixed: Mapping[str, str] = field(default_factory=dict)  # settings that are the grid's: what to use instead
     options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
-    settings: Callable[[Sequence[str]], dict[str, Any]] | None = None  # reads the other options; None: as train does
+    # Reads the settings from train's options as they were typed; None: as train does.
+    settings: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     help: str = ""  # how the options make the grid
     keeps_all: bool = False  # the store holds every episode of a run, unless --capacity says otherwise
 
@@ -54,6 +57,7 @@ class Experiment:
 class Request:
     """A command line's request, checked."""
 
+    experiment: str  # its name
     conditions: Sequence[Condition]
     seeds: tuple[int, ...]
     group: int  # seeds per cell
@@ -80,8 +84,8 @@ def parser(experiment: Experiment) -> options.OneLineParser:
     add = result.add_argument
     add("--seeds", default="0-9", metavar="0-9", help="seeds, such as 0-9 or 0,3,5-7 [default: 0-9]")
     add("--group", metavar="N", help="seeds per process, trained side by side [default: 10 on the point world, else 1]")
-    add("--out", metavar="DIR", help="folder of cells, table and figure; the same command resumes what is in it "
-        "[default: runs/NAME-WORLD]")  # fmt: skip
+    add("--out", type=options.path, metavar="DIR", help="folder of cells, table and figure; the same command resumes "
+        "what is in it [default: runs/NAME-WORLD]")  # fmt: skip
     add("--jobs", default="1", metavar="N", help="processes at once, on a share of the cores each [default: 1]")
     add("--devices", default="", metavar="0,1,...", help="GPUs by number, each with one process at a time")
     add("--retries", default="2", metavar="N", help="further tries of a cell that failed [default: 2]")
@@ -132,12 +136,13 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
     settings = _settings(experiment, rest, own.out)
     world = settings.get("world", "fetch")
     request = Request(
+        experiment=experiment.name,
         conditions=experiment.conditions(own, settings),
         seeds=grid.parse_seeds(own.seeds),
         group=options.at_least("--group", own.group or ("10" if world == "point" else "1"), 1),
         out=_folder(experiment, world, own.out),
         shard=grid.parse_shard(own.shard),
-        effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states),
+        effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states, _passed_on(rest)),
         jobs=options.at_least("--jobs", own.jobs, 1),
         devices=[device.strip() for device in own.devices.split(",") if device.strip()],
         ray=_ray(own),
@@ -154,25 +159,36 @@ def _settings(experiment: Experiment, rest: Sequence[str], out: str | None) -> d
     Args:
       out: the folder that was named, whose cells keep the capacity that they began with.
     """
-    if experiment.settings is not None:
-        given = experiment.settings(rest)
-    else:
-        arguments = options.read(train.parser(), rest)
-        given = arguments.settings
-        if arguments.rest.get("resume"):
-            raise ConfigError("--resume: the same command with the same --out resumes; leave it out")
+    typed = train.parser().read(rest)
+    if typed.get("resume") is not None:
+        raise ConfigError("--resume: the same command with the same --out resumes; leave it out")
     for name, instead in {**OWN, **experiment.fixed}.items():
-        if name in given:
+        if name in typed:
             raise ConfigError(f"{option_name(name)}: use {instead} here")
+    if experiment.settings is not None:
+        given = experiment.settings(typed)
+    else:
+        given = options.settings(typed, apart={*OWN, *experiment.fixed})
     found = {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
-    if experiment.settings is None:
-        _check_target(found.get("target_success"))
+    for one in (found, *found.get(AXES, ())):
+        _check_target(one.get("target_success"))
     if "capacity" in given or not experiment.keeps_all:
         return found
-    noted = cells.noted_settings(_folder(experiment, found.get("world", "fetch"), out))
+    folder = _folder(experiment, found.get("world", "fetch"), out)
+    cells.check_owner(folder, experiment.name)
+    noted = cells.noted_settings(folder)
     if noted is not None:
         return {**found, **({"capacity": noted["capacity"]} if "capacity" in noted else {})}
     return {**found, "capacity": max(whole_run(platform, **found) for platform in ("cpu", "gpu"))}
+
+
+def _passed_on(rest: Sequence[str]) -> tuple[str, ...]:
+    """Reads the options of train that are no settings and go to every training: --cache and --wandb."""
+    typed = train.parser().read(rest)
+    cache, wandb = typed.get("cache"), typed.get("wandb")
+    sinks.check_wandb(wandb)
+    kept = [] if cache is None else ["--cache", str(cache if str(cache) == "none" else Path(cache).absolute())]
+    return (*kept, *([] if wandb is None else ["--wandb", wandb]))
 
 
 def _folder(experiment: Experiment, world: str, out: str | None) -> Path:
@@ -208,6 +224,7 @@ def prepare(request: Request) -> list[Cell]:
     if report_only and (out / table.PACKED).is_file():
         return []
     try:
+        cells.check_owner(out, request.experiment)
         for condition in request.conditions:
             cells.check_condition(out, condition)
         planned = plan.plan(request.conditions, request.seeds, request.group, out)
@@ -215,7 +232,7 @@ def prepare(request: Request) -> list[Cell]:
             raise ConfigError(f"--report-only: {out} holds none of these cells; leave it out to run them")
         _check_writable(out)
         for condition in () if report_only else request.conditions:
-            cells.claim_condition(out, condition)
+            cells.claim_condition(out, condition, request.experiment)
     except OSError as error:
         if error.errno in MACHINE:
             raise
@@ -272,13 +289,39 @@ def write_results(experiment: Experiment, request: Request, planned: Sequence[Pl
 
     --report-only takes the rows from the folder's metrics.csv.gz, where there is one, in place of cells.
     """
+    from curious_jax.show import curves
     from experiments.analysis import summary
 
     out, conditions = request.out, request.conditions
     packed = out / table.PACKED
-    rows = table.read(packed) if request.report_only and packed.is_file() else table.build(planned, request.seeds)
+    kept = request.report_only and packed.is_file()
+    rows = _kept(packed, request) if kept else table.build(planned, request.seeds)
     table.write(rows, out / TABLE)
-    experiment.draw(rows, conditions, out / experiment.name)
+    with curves.own_style(math=True):
+        experiment.draw(rows, conditions, out / experiment.name)
     text = summary.document(experiment.heading, command, rows, conditions, experiment.findings(rows, conditions))
     files.write(out / SUMMARY, text.encode())
     print(f"table: {out / TABLE}\nfigure: {out / experiment.name}.png\nsummary: {out / SUMMARY}", flush=True)
+
+
+def _kept(packed: Path, request: Request) -> Any:
+    """Read the rows of the seeds that are asked for from metrics.csv.gz.
+
+    Raises:
+      ConfigError: when it has none of them, or its runs had another length than is asked for.
+    """
+    rows = table.read(packed)
+    rows = rows[rows["seed"].isin(request.seeds)]
+    if rows.empty:
+        raise ConfigError(f"--seeds: {packed} has none of these; its summary.md begins with the command that made it")
+    for condition in request.conditions:
+        config = condition.config()
+        own, asked = table.select(rows, **condition.labels), cells.evaluations(config)[-1]
+        last = int(own["episodes"].max()) if len(own) and own["episodes"].notna().any() else asked
+        ended = table.finished(own)
+        if last > asked or (config.target_success is None and len(ended) and last < asked):
+            raise ConfigError(
+                f"--episodes: {packed} has evaluations up to {last} and {asked} is asked for; give the options that "
+                "made it (its summary.md begins with them)"
+            )
+    return rows

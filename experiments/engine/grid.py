@@ -129,6 +129,8 @@ def parse_shard(text: str) -> tuple[int, int]:
 def check(conditions: Sequence[Condition], seeds: Sequence[int], group: int) -> None:
     """Refuses conditions that no run could have, before anything is written. Raises ConfigError, naming the option."""
     names = [condition.name for condition in conditions]
+    if not names:
+        raise ConfigError("there is nothing to compare: ask for one condition or more; see --help")
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{name}: is asked for twice; name each value once")
@@ -144,8 +146,9 @@ def _check_modules(config: TrainConfig) -> None:
     from curious_jax.cli import environment
     from curious_jax.learner import perturbation
 
+    environment.import_modules(config.imports)
     try:
         env = envs.make(config.world, config.modules, config.distractors, physics="c", start=config.start)
     except ValueError as error:
-        raise ConfigError(environment.name_option(error)) from None
+        raise ConfigError(environment.with_import_hint(environment.name_option(error))) from None
     perturbation.check(config.perturbation, env)

@@ -17,12 +17,14 @@ from types import FrameType
 from typing import Any
 
 from curious_jax.cli import program
+from curious_jax.errors import ConfigError
 from experiments.engine import cells
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell
 from experiments.engine.watch import Watch
 
 POLL_S = 0.2
+LONGEST_GROUP = 128  # characters, of a group's name in Weights & Biases
 BUSY_S = 0.5  # before a cell that another process holds is tried again
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 INTERRUPTED = (program.INTERRUPTED, *(128 + s for s in SIGNALS), *(-s for s in SIGNALS))  # exit statuses
@@ -51,6 +53,7 @@ class Effort:
 
     retries: int = 2  # further tries after a failure; a run that diverged would diverge again
     keep_states: bool = False  # leave the whole checkpoints of a cell that is done; its policies stay anyway
+    passed_on: tuple[str, ...] = ()  # options of train's that are no settings
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class Stop:
     def __enter__(self) -> "Stop":
         self._earlier: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # nohup's wish
+            for number in (s for s in SIGNALS if s not in ignored):
                 self._earlier[number] = signal.signal(number, self._handle)
         return self
 
@@ -160,21 +164,29 @@ def run_cell(
     folder, began = cell.folder(out), time.monotonic()
 
     def train(arguments: Sequence[str]) -> int:
-        return _train(arguments, cells.log_path(folder), lock or 0, stop, place)
+        with_name = replace(place, environment={**(place.environment or os.environ), **_group(cell)})
+        return _train([*arguments, *effort.passed_on], cells.log_path(folder), lock or 0, stop, with_name)
 
-    with cells.hold(folder) as lock:
-        if lock is None:
-            time.sleep(BUSY_S)
-            return None
-        try:
+    try:
+        with cells.hold(folder) as lock:
+            if lock is None:
+                time.sleep(BUSY_S)
+                return None
             result = _complete(cell, out, effort.retries, say, train)
             for checkpoint in cells.checkpoints(folder) if result.done and not effort.keep_states else ():
                 shutil.rmtree(checkpoint)
             if not result.done and not result.interrupted and result.reason != CellState.DIVERGED.value:
                 cells.note_failure(folder, result.reason)
-        except OSError as error:  # a full disk, a folder taken away
-            result = CellResult(str(cell), False, f"{error.filename or folder}: {error.strerror or error}")
+    except OSError as error:  # a full disk, a folder taken away
+        result = CellResult(str(cell), False, f"{error.filename or folder}: {error.strerror or error}")
+    except ConfigError as error:  # what was trained is not what was asked for
+        result = CellResult(str(cell), False, str(error))
     return replace(result, seconds=time.monotonic() - began)
+
+
+def _group(cell: Cell) -> dict[str, str]:
+    """Returns the environment by which Weights & Biases keeps the runs of a condition together."""
+    return {"WANDB_RUN_GROUP": cell.condition.name[:LONGEST_GROUP]}
 
 
 def _complete(

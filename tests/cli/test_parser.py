@@ -1,6 +1,7 @@
 """Command line: every setting has a flag, and what is wrong is said in terms of the option."""
 
 import json
+import pickle
 import sys
 
 import pytest
@@ -173,6 +174,17 @@ def test_settings_of_ones_own_in_yaml(tmp_path):
         **{"actor_lr": 1e-3, "window_span": None, "seed": 2},
     }
     assert configs.make_config(**settings("--config", str(path), "--preset", "cpu")).preset == "cpu"
+
+
+def test_an_error_crosses_to_another_process():
+    error = configs.SettingError("num_envs", 0, "1 or more")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) and again.on_command_line == error.on_command_line
+
+
+def test_own_modules_are_named_in_yaml_as_on_the_command_line(tmp_path):
+    (tmp_path / "mine.yaml").write_text("import: json\nmodules: [reach]\n")
+    assert settings("--config", str(tmp_path / "mine.yaml"))["imports"] == ("json",)
 
 
 def test_a_run_s_config_in_yaml_repeats_it(tmp_path):

@@ -1,5 +1,6 @@
 """The experiments' commands: grids, refusals, table, figure and summary, of cells that are done at once."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -10,7 +11,10 @@ from types import SimpleNamespace
 import pytest
 from helpers.experiments import TWO_EVALUATIONS, make_cell, records
 
+from curious_jax import config as configs
+from curious_jax import train
 from curious_jax.config import PRESET_SETTINGS, PRESETS, make_config
+from curious_jax.errors import ConfigError
 from envs import point
 from experiments import ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.analysis import table as tables
@@ -204,6 +208,9 @@ BAD = [
     ("sweep", ["--hidden-size", "8,"], "--hidden-size '8,': must be values separated by commas"),
     ("sweep", ["--epsilon", "0.12345678,0.12345679"], "epsilon=0.12345679: must differ from epsilon=0.12345678 in the"),
     ("perturbation", ["--target-success", "0.9"], "--target-success 0.9: leave it out here"),
+    ("sweep", ["--target-success", "0.8,0.9"], "--target-success 0.8: must be 0.9, which is mastery here, or more"),
+    ("distractors", ["--wandb", "a/b"], "--wandb"),
+    ("curricula", ["--estimators", "none", "--samplers", "none"], "there is nothing to compare"),
     ("curricula", ["--target-success", "0.8"], "--target-success 0.8: must be 0.9, which is mastery here, or more"),
 ]
 
@@ -228,16 +235,97 @@ def test_ray_that_is_not_there_is_an_extra(monkeypatch, empty_folder, capsys):
     assert not (empty_folder / "d").exists()
 
 
+def typed(*given: str) -> dict:
+    return train.parser().read(given)
+
+
 def test_a_sweep_is_the_product_of_its_axes():
-    found = sweep.read(["--world", "point", "--modules", "reach;reach,push", "--hidden-size", "8, 16"])
+    found = sweep.read(typed("--world", "point", "--modules", "reach;reach,push", "--hidden-size", "8, 16"))
     assert found == {"world": "point", "axes": [
         {"modules": m, "hidden_size": h} for m in (("reach",), ("reach", "push")) for h in (8, 16)]}  # fmt: skip
-    alone = sweep.read(["--algorithm", "muvfa"])
+    alone = sweep.read(typed("--algorithm", "muvfa"))
     (condition,) = sweep.conditions(None, alone)
     assert condition.name == "algorithm=muvfa" and condition.settings == {"algorithm": "muvfa"}
     conditions = sweep.conditions(None, found)
     assert [c.name for c in conditions][:2] == ["modules=reach,hidden_size=8", "modules=reach,hidden_size=16"]
     assert conditions[-1].name == "modules=reach+push,hidden_size=16"
+
+
+def test_variants_of_other_settings_beside_what_was_listed_make_one_table(instant, empty_folder, capsys):
+    """What one algorithm brings may be the file's, and another's not."""
+    (empty_folder / "mine.yaml").write_text("algorithm: muvfa\nselection: uniform\nworld: point\n")
+    given = ["--config", "mine.yaml", "--algorithm", "curious,muvfa", "--modules", "reach,push", "--out", "d"]
+    assert program("sweep").main([*given, *SHORT, "--seeds", "0"]) == 0
+    assert {name.partition("/")[0] for name in instant.ran} == {"algorithm=curious", "algorithm=muvfa"}
+    assert "changed" not in Path("d/summary.md").read_text() and Path("d/table.csv").read_text().count("muvfa")
+
+
+def test_an_experiment_keeps_out_of_another_s_folder(instant, empty_folder, refuse, capsys):
+    given = ["--world", "point", *SHORT, "--out", "d", "--seeds", "0"]
+    assert program("distractors").main([*given, "--distractors", "0"]) == 0
+    before = Path("d/table.csv").read_bytes()
+    capsys.readouterr()
+    assert "--out d: holds the cells of experiments.distractors" in refuse(program("architectures"), *given)
+    assert Path("d/table.csv").read_bytes() == before
+
+
+def test_a_report_from_kept_metrics_has_the_seeds_and_the_length_that_are_asked_for(tmp_path, refuse, capsys):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "metrics.csv.gz").write_bytes((RESULTS / "point-learning_progress" / "metrics.csv.gz").read_bytes())
+    given = ["--world", "point", "--out", str(kept), "--report-only"]
+    assert program("learning_progress").main([*given, "--seeds", "0-2"]) == 0
+    assert " 3 and 3 seeds" in (kept / "summary.md").read_text() or "| 3 |" in (kept / "summary.md").read_text()
+    for options, line in ((["--seeds", "50"], "--seeds"), (["--episodes", "9600"], "--episodes")):
+        before = (kept / "summary.md").read_bytes()
+        assert command.main(EXPERIMENTS["learning_progress"], [*given, *options]) == 2
+        assert line in capsys.readouterr().err and (kept / "summary.md").read_bytes() == before
+
+
+def test_figures_do_not_hang_on_the_user_s_matplotlib(instant, empty_folder, monkeypatch):
+    import matplotlib
+
+    monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
+    given = ["--world", "point", *SHORT, "--distractors", "0", "--seeds", "0", "--out", "d"]
+    assert program("distractors").main(given) == 0 and Path("d/summary.md").exists()
+
+
+def test_own_modules_that_a_file_names_are_imported(empty_folder, monkeypatch):
+    monkeypatch.syspath_prepend(empty_folder)
+    (empty_folder / "mine_in_yaml.py").write_text("raise ValueError('it was imported')")
+    (empty_folder / "mine.yaml").write_text("imports: [mine_in_yaml]\nworld: point\n")
+    with pytest.raises(ConfigError, match="--import mine_in_yaml: ValueError: it was imported"):
+        command.read(EXPERIMENTS["distractors"], ["--config", "mine.yaml"])
+
+
+def test_an_order_is_a_list_of_modules(empty_folder):
+    found = sweep.read(typed("--modules", "reach,push", "--estimator", "order", "--order", "push,reach;reach"))
+    assert [one["order"] for one in found["axes"]] == [("push", "reach"), ("reach",)]
+
+
+def test_what_goes_to_every_training_and_is_no_setting(instant, empty_folder):
+    request = command.read(EXPERIMENTS["sweep"], ["--world", "point", "--cache", "kept", "--epsilon", "0.1,0.2"])
+    assert request.effort.passed_on == ("--cache", str(empty_folder / "kept"))
+    assert [condition.name for condition in request.conditions] == ["epsilon=0.1", "epsilon=0.2"]
+    assert command.read(EXPERIMENTS["distractors"], ["--cache", "none"]).effort.passed_on == ("--cache", "none")
+    assert command.read(EXPERIMENTS["distractors"], []).effort.passed_on == ()
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_a_run_s_settings_are_an_experiment_s(name, empty_folder):
+    """The file's seeds and algorithm are no one's wish here, nor is what its algorithm brought."""
+    run = make_config(preset="fast", algorithm="muvfa", seed=3, num_seeds=2, episodes=400, perturb_at=96)
+    (empty_folder / "config.json").write_text(json.dumps(configs.to_dict(run)))
+    algorithm = ["--algorithm", "muvfa"] if "algorithm" not in EXPERIMENTS[name].fixed else []
+    found = command.read(EXPERIMENTS[name], ["--config", "config.json"]).conditions
+    usual = command.read(EXPERIMENTS[name], ["--preset", "fast", *algorithm]).conditions
+    assert [one.labels for one in found] == [one.labels for one in usual]
+    for one, other in zip((c.config(7) for c in found), (c.config(7) for c in usual), strict=True):
+        assert (one.seed, one.num_seeds, one.schedule.num_envs) == (7, 1, 32)
+        assert one.schedule.episodes in (400, 96)  # samplers end where the sensor fails
+        assert one.algorithm == other.algorithm and one.hindsight == other.hindsight
+        assert one.curriculum.selection == other.curriculum.selection
+        assert one.curriculum.estimator == other.curriculum.estimator
 
 
 def test_damaged_cells_are_named_by_the_report_and_run_again(instant, empty_folder, capsys):

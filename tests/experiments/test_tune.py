@@ -59,6 +59,11 @@ def test_the_default_space_is_one():
         (["--vary", "actor_lr=1e-3,200"], "--actor-lr"),
         (["--vary", "mirror=maybe"], "maybe"),
         (["--minutes", "0"], "--minutes 0"),
+        (["--minutes", "inf"], "--minutes inf"),
+        (["--vary", "seed=1,2"], "--vary seed=1,2"),
+        (["--vary", "num_envs=4,8", "--num-envs", "8"], "--vary num_envs"),
+        (["--modules", "fly"], "unknown module 'fly'"),
+        (["--modules", "reach,push", "--batch-size", "1"], "--batch-size 1"),
         (["--trials", "none"], "--trials"),
         (["--seeds", "1000,x"], "--seeds"),
         (["--seed", "3"], "--seed"),
@@ -122,6 +127,42 @@ def test_a_search_is_not_continued_with_other_settings(argv, line, monkeypatch, 
     capsys.readouterr()
     assert tune.main([*command, *argv]) == 2
     assert capsys.readouterr().err.startswith(f"error: {line}")
+
+
+def test_what_the_user_gives_is_not_varied(monkeypatch, tmp_path):
+    pytest.importorskip("optuna")
+    tried = []
+    monkeypatch.setattr(tune, "minutes_to_target", lambda settings, *_: (tried.append(settings) or 1.0, False))
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    given = ["--world", "point", "--batch-size", "64", "--num-envs", "16", "--trials", "3"]
+    assert tune.main(["--out", str(tmp_path / "search"), *given]) == 0
+    assert {(one["batch_size"], one["num_envs"]) for one in tried} == {(64, 16)}
+    assert len({one["actor_lr"] for one in tried}) == 3
+
+
+def test_an_interrupted_search_keeps_its_trials(monkeypatch, tmp_path):
+    """Its exit status says so, and the trial under way is made up for."""
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    command = ["--out", str(tmp_path / "search"), "--world", "point", "--vary", "actor_lr=1e-3:3e-3", "--trials", "2"]
+    ends = [1.0, None, 1.0]
+
+    def train(settings, *_):
+        if (end := ends.pop(0)) is None:
+            raise KeyboardInterrupt
+        return end, False
+
+    monkeypatch.setattr(tune, "minutes_to_target", train)
+    assert tune.main(command) == 130
+    assert tune.main(command) == 0 and ends == []
+
+
+def test_a_refused_trial_says_why(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    command = ["--world", "point", "--vary", "perturb_at=900,1000", "--episodes", "100", "--trials", "1"]
+    assert tune.main(["--out", str(tmp_path / "search"), *command]) == 0
+    assert "trial 0: refused (perturb_at=" in capsys.readouterr().out
 
 
 @pytest.mark.slow

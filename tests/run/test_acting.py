@@ -1,6 +1,7 @@
 """Policies to act with: loaded by path, asked by a module's name and its own goal, or by Gymnasium's dicts."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -140,7 +141,7 @@ def test_the_readme_s_policy_stacks_in_gymnasium(monkeypatch, capsys):
     assert capsys.readouterr().out.split()[-1] == "True"
 
 
-def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(policy):
+def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(untrained, tmp_path):
     gymnasium = pytest.importorskip("gymnasium")
     import envs.gymnasium_env  # noqa: F401
 
@@ -154,5 +155,65 @@ def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(policy):
     together = {key: np.stack([o[key] for o in observations]) for key in observations[0]}
     np.testing.assert_allclose(act(together), [act(o) for o in observations], atol=1e-5)
     line = r"asks for pnp: the policy has reach, push.*make\(\"CuriousFetch-v0\", modules=\('reach', 'push'\)\)"
+    curious_jax.save_policy(tmp_path / "two", untrained(world="fetch", distractors=0))
     with pytest.raises(curious_jax.ConfigError, match=line):
-        policy.for_gymnasium(env)
+        curious_jax.load_policy(tmp_path / "two").for_gymnasium(env)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (dict(distractors=0), "was trained in the world point"),
+        (dict(world="fetch", modules=("reach",), distractors=1), "was trained with distractors"),
+        (dict(world="fetch", distractors=0, algorithm="her"), "has one goal for all its modules together"),
+    ],
+)
+def test_gymnasium_s_environments_have_no_such_world(untrained, tmp_path, settings, reason):
+    gymnasium = pytest.importorskip("gymnasium")
+    import envs.gymnasium_env  # noqa: F401
+
+    curious_jax.save_policy(tmp_path / "kept", untrained(**settings))
+    kept = curious_jax.load_policy(tmp_path / "kept")
+    with pytest.raises(curious_jax.ConfigError, match=f"the policy {reason}.*use its own world"):
+        kept.for_gymnasium(gymnasium.make("CuriousFetchReach-v0"))
+
+
+def test_a_flat_policy_of_one_module_plays_it_in_gymnasium(untrained, tmp_path):
+    gymnasium = pytest.importorskip("gymnasium")
+    import envs.gymnasium_env  # noqa: F401
+
+    curious_jax.save_policy(
+        tmp_path / "flat", untrained(world="fetch", modules=("reach",), distractors=0, algorithm="her")
+    )
+    flat = curious_jax.load_policy(tmp_path / "flat")
+    env = gymnasium.make("CuriousFetchReach-v0")
+    observation, _ = env.reset(seed=2)
+    np.testing.assert_allclose(
+        flat.for_gymnasium(env)(observation),
+        flat.act(observation["observation"], "all", observation["desired_goal"]),
+        atol=1e-6,
+    )
+
+
+def test_a_policy_gets_the_observations_that_it_was_trained_with(untrained, tmp_path):
+    """A sensor that was off at the end of the run is off for the policy, too, as in evaluate and play."""
+    shifted = untrained(world="fetch", distractors=0, perturb_at=8, perturb_cube=1, perturb_shift=0.05)
+    curious_jax.save_policy(tmp_path / "kept", shifted)
+    kept = curious_jax.load_policy(tmp_path / "kept")
+    plain = make_policy(setup(kept.config, kept.env), kept.params)
+    obs, goal = np.full(kept.env.obs_size, 0.1, np.float32), jnp.zeros(kept.env.modules.goal_size)
+    assert kept.offset.max() == np.float32(0.05)
+    np.testing.assert_allclose(
+        kept.act(obs, "reach", np.zeros(3)), plain(obs + kept.offset, goal, jnp.int32(0)), atol=1e-6
+    )
+
+
+def test_a_figure_of_an_earlier_policy_is_not_kept_with_it(untrained, tmp_path):
+    for evaluated, mean in ((16, 0.5), (8, None)):
+        curious_jax.save_policy(tmp_path / "mine", dataclasses.replace(untrained(), evaluated_at=evaluated))
+        assert json.loads((tmp_path / "mine" / "policy.json").read_text())["mean_success"] == mean
+
+
+def test_evaluate_wants_a_module(policy):
+    with pytest.raises(curious_jax.ConfigError, match="--modules: name at least one of reach, push"):
+        curious_jax.evaluate(policy, episodes=4, modules=())

@@ -149,6 +149,12 @@ def test_steps_beyond_int32_name_a_checkpoint(make):
     assert names(folder) == ["2147483680"]
 
 
+@pytest.mark.parametrize("settings", [dict(learner="td3"), dict(algorithm="mgme")])
+def test_keys_in_a_learner_s_state_are_no_numbers(settings):
+    config = configs.make_config(**{**SMALL_RUN, **settings})
+    assert checkpoints.not_finite(trainer.init(config, environment.make_env(config))) == []
+
+
 def test_not_finite_names_the_arrays():
     learner = moment(1).state.learner
     assert checkpoints.not_finite(moment(1).state) == []

@@ -189,7 +189,10 @@ def test_a_policy_may_take_the_place_of_a_policy_or_of_nothing(held, tmp_path):
     policies.check_place(tmp_path / "new")
 
 
-@pytest.mark.parametrize("held", [["notes.txt"], ["policy.json", "notes.txt"], ["policies/"], ["policy.npz"]])
+@pytest.mark.parametrize(
+    "held",
+    [["notes.txt"], ["policy.json", "notes.txt"], ["policies/"], ["policy.npz"], ["policy.json", ".git/"], [".env"]],
+)
 def test_a_policy_never_takes_the_place_of_other_things(held, tmp_path):
     for name in held:
         (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()

@@ -58,6 +58,12 @@ def test_the_table_has_a_line_per_run(two):
     assert "running" in second and ">20<" in second and "0.500 (0.00 to 1.00)" in second
 
 
+def test_cells_of_two_experiments_are_told_apart(tmp_path):
+    folders = [tmp_path / top / "cells" / "algorithm=curious" / "seed-0" for top in "ab"]
+    runs = compare.load([*folders, folders[0]], [[], [], []])
+    assert [run.name for run in runs] == [f"{top}/cells/algorithm=curious/seed-0" for top in "aba"]
+
+
 def test_runs_of_one_name_are_told_apart(tmp_path):
     folders = [make(tmp_path / parent / "run", [row(10)]) for parent in ("x", "y")]
     runs = loaded(folders)

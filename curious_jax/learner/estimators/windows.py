@@ -61,7 +61,10 @@ def _index(modules: ModuleTable, name: str) -> int:
 
 
 def order(config: TrainConfig, modules: ModuleTable) -> Estimator:
-    """Makes the control with a plan: the first module of --order that is not mastered; uniform once all are."""
+    """Makes the control with a plan: the first module of --order that is not mastered; uniform once all are.
+
+    Without --order the plan is the table: --modules, then the distractors.
+    """
     planned = jnp.array([_index(modules, name) for name in config.curriculum.order or modules.names])
 
     def scores(windows: CurriculumState) -> jax.Array:

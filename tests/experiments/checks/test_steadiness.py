@@ -39,6 +39,20 @@ def test_slower_cycles_and_growing_memory_are_found(tmp_path, capsys, late, stat
     assert result["memory_full_store_bytes"] == 2.0e9  # at 30,000 episodes, when the store was full
 
 
+@pytest.mark.parametrize("own", [[], ["--early", "20000", "--late", "100000"]])
+def test_a_run_of_the_options_behind_the_dashes_is_trained_first(tmp_path, monkeypatch, own):
+    trained = []
+
+    def train(run, options):
+        trained.append((run, options))
+        write_run(tmp_path)
+        return 0
+
+    monkeypatch.setattr(steadiness, "train", train)
+    assert steadiness.main([str(tmp_path), *own, "--", "--modules", "reach", "--seed", "1"]) == 0
+    assert trained == [(tmp_path, ["--modules", "reach", "--seed", "1"])]
+
+
 def test_a_short_run_is_refused(tmp_path, capsys):
     write_run(tmp_path)
     assert steadiness.main([str(tmp_path), "--late", "200000"]) == 2

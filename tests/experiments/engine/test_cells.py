@@ -6,6 +6,7 @@ import re
 import pytest
 from helpers.experiments import condition, make_cell, records
 
+from curious_jax import config as configs
 from curious_jax.errors import ConfigError
 from experiments.analysis import table
 from experiments.engine import cells, plan
@@ -186,3 +187,14 @@ def test_nothing_is_deleted_when_a_cell_is_put_aside(tmp_path):
         aside = cells.put_aside(folder, "damaged")
         assert aside.name == f"damaged-{number}-seeds-0-1" and (aside / "metrics.jsonl").is_file()
         assert state(tmp_path) is CellState.MISSING
+
+
+def test_a_run_on_another_platform_is_still_the_cell_s(tmp_path):
+    """A TPU's run has packed off where its preset has it on; asked for by the condition, it counts."""
+    plain = condition(algorithm="curious", preset="gpu")
+    on_tpu = configs.make_config("tpu", **plain.settings)
+    assert not configs.value(on_tpu, "packed") and configs.value(plain.config(), "packed")
+    cells.check_config(Cell(plain, 0, 1), on_tpu, tmp_path)
+    asked = condition(algorithm="curious", preset="gpu", packed=True)
+    with pytest.raises(ConfigError, match="its run has --packed off and this cell asks for on"):
+        cells.check_config(Cell(asked, 0, 1), on_tpu, tmp_path)

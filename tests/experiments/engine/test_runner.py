@@ -240,3 +240,40 @@ def test_a_training_stays_on_its_cores(tmp_path, monkeypatch):
     assert status == 0
     assert (tmp_path / "log").read_text().split() == ["Cpus_allowed_list:", str(core)]
     assert os.sched_getaffinity(0) == mine
+
+
+def test_a_closed_terminal_is_ignored_where_nohup_says_so():
+    earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            signal.raise_signal(signal.SIGHUP)
+        assert stop.signal == 0 and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, earlier)
+
+
+def test_a_run_that_is_not_the_cell_s_is_a_failed_cell(tmp_path, monkeypatch):
+    """The other cells go on, and the table is written."""
+
+    def trains_another(out):
+        folder = make_cell(CELL, out)
+        config = json.loads((folder / "config.json").read_text())
+        config["network"]["hidden_size"] = 16
+        (folder / "config.json").write_text(json.dumps(config))
+
+    Trainings(monkeypatch, tmp_path, (trains_another, 0))
+    result, _ = run(tmp_path)
+    assert not result.done and "its run has --hidden-size 16" in result.reason
+
+
+def test_what_is_no_setting_goes_to_every_training(tmp_path, monkeypatch):
+    given = []
+
+    def train(arguments, log, lock, stop, place):
+        given.append((arguments[-4:], place.environment["WANDB_RUN_GROUP"]))
+        completes(tmp_path)
+        return 0
+
+    monkeypatch.setattr(runner, "_train", train)
+    run(tmp_path, passed_on=("--cache", "none", "--wandb", "mine"))
+    assert given == [(["--cache", "none", "--wandb", "mine"], CELL.condition.name)]

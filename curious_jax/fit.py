@@ -209,7 +209,11 @@ def check_modules(config: TrainConfig, env: Env) -> None:
 
 def _placed(start: Progress) -> Progress:
     """Puts a progress's arrays where its config's devices want them, which may be others than they were made on."""
-    place = devices.everywhere(start.config.devices) or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    made_on = jax.tree.leaves(start.state)[0].sharding.device_set
+    if len(made_on) == devices.count(start.config.devices):
+        return start
+    one = next(iter(made_on)) if len(made_on) == 1 else jax.devices()[0]
+    place = devices.everywhere(start.config.devices) or jax.sharding.SingleDeviceSharding(one)
     state, total = jax.device_put((start.state, start.total), place)
     return dataclasses.replace(start, state=state, total=total)
 

@@ -32,6 +32,8 @@ def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
         raise ConfigError(
             f"--target-success {target:g}: leave it out here, where a seed has to train on after its sensor fails"
         )
+    if settings.get("perturb_at") is None:
+        raise ConfigError("--perturb-at none: must be the training episodes after which the sensor fails")
     return [Condition({"algorithm": name}, {**settings, "algorithm": name}) for name in ALGORITHMS]
 
 

@@ -174,6 +174,19 @@ def check_continued(study: Any, asked: dict[str, Any], out: Path) -> None:
     refuse_others(was, now, f"the search in {out} has")
 
 
+def _check(fixed: dict[str, Any], space: Space, seeds: Sequence[int]) -> None:
+    """Refuses settings that no trial could have: neither by themselves nor with the first value of each varied one."""
+    first = {name: values[0] if isinstance(values, list) else values[0] for name, values in space.items()}
+    first = {name: int(v) if configs.kind(configs.fields_by_name()[name][1]) is int else v for name, v in first.items()}
+    try:
+        grid.check([grid.Condition({"searched": "settings"}, fixed)], seeds, 1)
+    except ConfigError as error:
+        try:
+            grid.check([grid.Condition({"searched": "settings"}, {**fixed, **first})], seeds, 1)
+        except ConfigError:
+            raise error from None
+
+
 def _folder(text: str) -> Path:
     return Path(options.path(text))
 
@@ -216,7 +229,7 @@ def main(argv: Sequence[str] | None) -> int:
         import optuna
     except ModuleNotFoundError:
         raise ConfigError('experiments.tune needs Optuna: pip install "curious_jax[tune]"') from None
-    grid.check([grid.Condition({"searched": "settings"}, fixed)], seeds, 1)
+    _check(fixed, space, seeds)
     start.start_jax(given.get("cache"))
     own.out.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -43,6 +43,10 @@ def make(loaded: Loaded) -> Portable:
         floored = np.maximum(deviation, np.float32(config.std_floor))
         arrays[f"{part}.std"] = floored if config.normalize else np.ones_like(mean)
     arrays |= _goal_rule(modules, loaded.env.obs_size)
+    if loaded.offset is not None:  # x + offset is what the policy knows
+        offset = np.asarray(loaded.offset)
+        arrays["obs.mean"] = arrays["obs.mean"] - offset
+        arrays["goal.offset"] = arrays["goal.offset"] + arrays["goal.scale"] * offset[arrays["goal.index"]]
     arrays["goal.module"] = np.asarray(modules.slot_module, np.int64)
     arrays |= {f"layer.{k}.{name}": leaf for k, layer in enumerate(layers) for name, leaf in layer.items()}
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}

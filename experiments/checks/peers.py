@@ -180,7 +180,11 @@ def compare(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> d
 @program.entry
 def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
-    parser = OneLineParser(prog="python -m experiments.checks.peers", description=(__doc__ or "").split("\n")[0])
+    parser = OneLineParser(
+        usage="python -m experiments.checks.peers [OPTION VALUE ...] [-- options of curious_jax.train, for ours]",
+        prog="python -m experiments.checks.peers",
+        description=(__doc__ or "").split("\n")[0],
+    )
     add = parser.add_argument
     add("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of both [default: 0 1 2]")
     add("--target", type=float, default=0.95, help="success rate at which both stop [default: 0.95]")

@@ -14,7 +14,7 @@ from typing import Any
 from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.cli import program
-from curious_jax.config import option_name, whole_run
+from curious_jax.config import make_config, option_name, whole_run
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
@@ -114,7 +114,7 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
     request = read(experiment, argv)
     todo = prepare(request)
     results, signal = run(request, todo)
-    planned = plan.plan(request.conditions, request.seeds, request.group, request.out)
+    planned = plan.plan(request.conditions, request.seeds, request.group, request.out, refuse=False)
     shown = [text for text in argv if text != "--report-only"]
     command = shlex.join(["python", "-m", f"experiments.{experiment.name}", *shown])
     write_results(experiment, request, planned, command)
@@ -168,7 +168,8 @@ def _settings(experiment: Experiment, rest: Sequence[str], out: str | None) -> d
     if experiment.settings is not None:
         given = experiment.settings(typed)
     else:
-        given = options.settings(typed, apart={*OWN, *experiment.fixed})
+        fixed = {*experiment.fixed, *(["order"] if "estimator" in experiment.fixed else [])}  # which stands beside it
+        given = options.settings(typed, apart={*OWN, *fixed})
     found = {**experiment.defaults.get(given.get("world", "fetch"), {}), **given}
     for one in (found, *found.get(AXES, ())):
         _check_target(one.get("target_success"))
@@ -308,18 +309,22 @@ def _kept(packed: Path, request: Request) -> Any:
     """Read the rows of the seeds that are asked for from metrics.csv.gz.
 
     Raises:
-      ConfigError: when it has none of them, or its runs had another length than is asked for.
+      ConfigError: when it is another experiment's, lacks a seed, or its runs had another length than is asked for.
     """
     rows = table.read(packed)
+    labels = {name for condition in request.conditions for name in condition.labels}
+    if missing := labels - set(rows.columns[: list(rows.columns).index("seed")]):
+        raise ConfigError(f"--report-only: {packed} has no column {sorted(missing)[0]}; it is another experiment's")
+    if lacking := set(request.seeds) - set(rows["seed"]):
+        raise ConfigError(f"--seeds: {packed} lacks {min(lacking)}; its summary.md begins with the command of its runs")
     rows = rows[rows["seed"].isin(request.seeds)]
-    if rows.empty:
-        raise ConfigError(f"--seeds: {packed} has none of these; its summary.md begins with the command that made it")
     for condition in request.conditions:
-        config = condition.config()
-        own, asked = table.select(rows, **condition.labels), cells.evaluations(config)[-1]
+        # As the machine that ran it took it: preset auto is another one on a GPU.
+        configs = [make_config(platform, **condition.settings) for platform in ("cpu", "gpu")]
+        lengths, target = [cells.evaluations(config)[-1] for config in configs], configs[0].target_success
+        own, asked = table.select(rows, **condition.labels), lengths[0]
         last = int(own["episodes"].max()) if len(own) and own["episodes"].notna().any() else asked
-        ended = table.finished(own)
-        if last > asked or (config.target_success is None and len(ended) and last < asked):
+        if last > max(lengths) or (target is None and len(table.finished(own)) and last not in lengths):
             raise ConfigError(
                 f"--episodes: {packed} has evaluations up to {last} and {asked} is asked for; give the options that "
                 "made it (its summary.md begins with them)"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from curious_jax.errors import ConfigError
 from experiments.engine import cells
 from experiments.engine.cells import CellState, Inspection
 from experiments.engine.grid import CELLS, Cell, Condition, groups
@@ -26,20 +27,24 @@ class Planned:
         return self.found.state
 
 
-def plan(conditions: Sequence[Condition], seeds: Iterable[int], group: int, out: Path) -> list[Planned]:
+def plan(
+    conditions: Sequence[Condition], seeds: Iterable[int], group: int, out: Path, refuse: bool = True
+) -> list[Planned]:
     """Lay out cells that cover every (condition, seed) once.
 
     Finished or diverged seeds keep their cell, whatever its size; a cell that was begun or is damaged stays as it is
     when all its seeds are asked for; the remaining seeds are cut into groups of at most `group`, those of a diverged
     cell that was put aside into groups of one.
 
+    Args:
+      refuse: whether a folder that holds the run of another condition ends the program; else its cell is a damaged one.
     Raises:
       ConfigError: when a folder holds the run of another condition.
     """
     found: list[Planned] = []
     for condition in conditions:
         left, planned = set(seeds), []
-        old = [one for one in existing(condition, out) if one.state in USEFUL]
+        old = [one for one in existing(condition, out, refuse) if one.state in USEFUL]
         for one in sorted(old, key=lambda o: (USEFUL.index(o.state), o.cell.first)):
             here = left.intersection(one.cell.seeds)
             if here and (one.state in ENDED or len(here) == one.cell.count):
@@ -47,7 +52,7 @@ def plan(conditions: Sequence[Condition], seeds: Iterable[int], group: int, out:
                 left -= here
         single = left & alone(condition, out)
         new = [Cell(condition, *group_of) for group_of in (*groups(left - single, group), *groups(single, 1))]
-        planned += [Planned(cell, cells.inspect(cell, out)) for cell in new]
+        planned += [Planned(cell, _inspect(cell, out, refuse)) for cell in new]
         found += sorted(planned, key=lambda p: p.cell.first)
     return found
 
@@ -61,7 +66,16 @@ def alone(condition: Condition, out: Path) -> set[int]:
     return found
 
 
-def existing(condition: Condition, out: Path) -> list[Planned]:
+def _inspect(cell: Cell, out: Path, refuse: bool) -> Inspection:
+    try:
+        return cells.inspect(cell, out)
+    except ConfigError as error:
+        if refuse:
+            raise
+        return Inspection(CellState.DAMAGED, reason=str(error))
+
+
+def existing(condition: Condition, out: Path, refuse: bool = True) -> list[Planned]:
     """The cells of a condition that have a folder."""
     found = []
     for folder in sorted((out / CELLS / condition.name).glob("seed*")):
@@ -69,5 +83,5 @@ def existing(condition: Condition, out: Path) -> list[Planned]:
         if match and folder.is_dir():
             first, last = int(match[1]), int(match[2] or match[1])
             cell = Cell(condition, first, last - first + 1)
-            found.append(Planned(cell, cells.inspect(cell, out)))
+            found.append(Planned(cell, _inspect(cell, out, refuse)))
     return found

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import hashlib
 import os
 import queue
 import shutil
@@ -186,7 +187,10 @@ def run_cell(
 
 def _group(cell: Cell) -> dict[str, str]:
     """Returns the environment by which Weights & Biases keeps the runs of a condition together."""
-    return {"WANDB_RUN_GROUP": cell.condition.name[:LONGEST_GROUP]}
+    name = cell.condition.name
+    if len(name) > LONGEST_GROUP:  # what tells it from others may stand at its end
+        name = f"{name[: LONGEST_GROUP - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return {"WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", name)}
 
 
 def _complete(

@@ -207,6 +207,7 @@ BAD = [
     ("sweep", ["--seed", "1,2"], "--seed: use --seeds 0-9 here"),
     ("sweep", ["--hidden-size", "8,"], "--hidden-size '8,': must be values separated by commas"),
     ("sweep", ["--epsilon", "0.12345678,0.12345679"], "epsilon=0.12345679: must differ from epsilon=0.12345678 in the"),
+    ("perturbation", ["--perturb-at", "none"], "--perturb-at none: must be the training episodes after which"),
     ("perturbation", ["--target-success", "0.9"], "--target-success 0.9: leave it out here"),
     ("sweep", ["--target-success", "0.8,0.9"], "--target-success 0.8: must be 0.9, which is mastery here, or more"),
     ("distractors", ["--wandb", "a/b"], "--wandb"),
@@ -276,9 +277,14 @@ def test_a_report_from_kept_metrics_has_the_seeds_and_the_length_that_are_asked_
     given = ["--world", "point", "--out", str(kept), "--report-only"]
     assert program("learning_progress").main([*given, "--seeds", "0-2"]) == 0
     assert " 3 and 3 seeds" in (kept / "summary.md").read_text() or "| 3 |" in (kept / "summary.md").read_text()
-    for options, line in ((["--seeds", "50"], "--seeds"), (["--episodes", "9600"], "--episodes")):
+    for name, options, line in (
+        ("learning_progress", ["--seeds", "50"], "--seeds"),
+        ("learning_progress", ["--seeds", "0-10"], "metrics.csv.gz lacks 10"),
+        ("learning_progress", ["--episodes", "9600"], "--episodes"),
+        ("distractors", [], "has no column algorithm; it is another experiment's"),
+    ):
         before = (kept / "summary.md").read_bytes()
-        assert command.main(EXPERIMENTS["learning_progress"], [*given, *options]) == 2
+        assert command.main(EXPERIMENTS[name], [*given, *options]) == 2
         assert line in capsys.readouterr().err and (kept / "summary.md").read_bytes() == before
 
 
@@ -296,6 +302,23 @@ def test_own_modules_that_a_file_names_are_imported(empty_folder, monkeypatch):
     (empty_folder / "mine.yaml").write_text("imports: [mine_in_yaml]\nworld: point\n")
     with pytest.raises(ConfigError, match="--import mine_in_yaml: ValueError: it was imported"):
         command.read(EXPERIMENTS["distractors"], ["--config", "mine.yaml"])
+
+
+def test_a_run_of_another_condition_that_came_meanwhile_stands_in_the_summary(monkeypatch, empty_folder, capsys):
+    given = ["--world", "point", *SHORT, "--distractors", "0", "--seeds", "0-1", "--group", "1", "--out", "d"]
+
+    def changed(cell, out, *rest):
+        folder = make_cell(cell, out)
+        if str(cell) == "algorithm=muvfa,distractors=0/seed-1":
+            config = json.loads((folder / "config.json").read_text())
+            config["network"]["hidden_size"] = 16
+            (folder / "config.json").write_text(json.dumps(config))
+            return CellResult(str(cell), False, reason="another")
+        return CellResult(str(cell), True)
+
+    monkeypatch.setattr(runner, "run_cell", changed)
+    assert program("distractors").main(given) == 1
+    assert "its run has --hidden-size 16" in Path("d/summary.md").read_text()
 
 
 def test_an_order_is_a_list_of_modules(empty_folder):

@@ -35,7 +35,7 @@ def write(trained, name, folder):
 
 
 def loaded(trained):
-    return policies.Loaded(trained.config, trained.env, trained.params, None, trained.episodes)
+    return policies.Loaded(trained.config, trained.env, trained.params, trained.offset, trained.episodes)
 
 
 def untrained(**settings):
@@ -152,6 +152,11 @@ KINDS = {
     "flat goal": {"algorithm": "her"},
     "not normalised": {"normalize": False},
     "td3": {"learner": "td3"},
+    "failed sensor": {"perturb_at": 8, "perturb_cube": 1, "perturb_shift": 0.5},
+    "failed sensor of a goal that moves": {
+        **dict(world="fetch", modules=("reach", "stack"), distractors=0),
+        **dict(perturb_at=8, perturb_cube=1, perturb_shift=0.5),
+    },
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 # Operations that a device spends nothing on: they name buffers, or only wait.
 NAMES = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "partition-id"),
-    *("replica-id", "add-dependency", "copy-done", "async-done", "async-update", "domain"),
+    *("replica-id", "add-dependency", "domain"),
 }
 # Custom calls that name a buffer, too.
 NAMED_CALLS = {"AllocateBuffer", "AssumeGatherIndicesInBound", "Sharding", "annotate_device_placement"}
@@ -90,7 +90,7 @@ class Program:
 
     def _cost(self, instruction: Instruction, around: dict[str, Instruction]) -> Cost:
         operation = instruction.operation
-        if operation in NAMES:
+        if operation in NAMES or operation.endswith(("-done", "-update")):  # of what a -start began
             return Cost()
         if operation == "while":
             return self._pass(instruction).times(self._trips(instruction) or 1)
@@ -191,10 +191,16 @@ class Program:
             read = sum(self._read(place.name, size, inside) for place, size in zip(places, sizes))
             return read + self._written(list(inside.values())[-1], instruction.shape, inside)
         operation, operands = instruction.operation, instruction.operands
+        if operation == "copy-start":  # (where to, where from, context)
+            to, source = _elements(instruction.shape)[:2]
+            return _size(to) + _size(source)
+        if operation in ("slice-start", "dynamic-slice-start"):  # ((where from, ...), the slice, context)
+            source, taken = _elements(instruction.shape)[:2]
+            return _size(taken) + (0.0 if _is_fast(_elements(source)[0]) else _size(taken, everywhere=True))
         if operation in ("dynamic-slice", "gather", "slice"):
             return 2.0 * _size(instruction.shape)
         if operation in ("dynamic-update-slice", "scatter"):
-            return 2.0 * _size(around[operands[1 if operation.startswith("dynamic") else 2]].shape)
+            return 2.0 * sum(_size(around[o].shape) for o in _changes(instruction))
         return _size(instruction.shape) + sum(_size(around[o].shape) for o in operands if o in around)
 
     def _read(self, name: str, size: float, inside: dict[str, Instruction]) -> float:
@@ -217,7 +223,7 @@ class Program:
         while root.operation == "bitcast":
             root = inside[root.operands[0]]
         if root.operation in ("dynamic-update-slice", "scatter"):
-            return _size(inside[root.operands[1 if root.operation.startswith("dynamic") else 2]].shape)
+            return sum(_size(inside[o].shape) for o in _changes(root))
         return _size(shape)
 
 
@@ -272,11 +278,37 @@ def _dims(shape: str) -> list[int]:
     return [int(size.lstrip("<=")) for size in found[2].split(",") if size] if found else []
 
 
-def _size(shape: str) -> float:
-    """Counts the bytes of a shape, or of a tuple's; those in a TPU's fast memory (S(1) and up) are none."""
+def _changes(instruction: Instruction) -> tuple[str, ...]:
+    """Names what a dynamic-update-slice or a scatter (of n arrays, indices, n changes) puts into its arrays."""
+    operands = instruction.operands
+    return operands[len(operands) // 2 + 1 :] if instruction.operation == "scatter" else operands[1:2]
+
+
+def _elements(shape: str) -> list[str]:
+    """Splits a tuple's shape into its elements' shapes; the shape of an array is its own."""
+    if not shape.startswith("("):
+        return [shape]
+    found, depth, begin = [], 0, 1
+    for place, letter in enumerate(shape):
+        depth += (letter in "([{") - (letter in ")]}")
+        if (letter == "," and depth == 1) or depth == 0:
+            found.append(shape[begin:place].strip())
+            begin = place + 1
+        if depth == 0:
+            break
+    return found
+
+
+def _is_fast(shape: str) -> bool:
+    """Tells whether an array lies in a TPU's fast memory (S(1) and up)."""
+    return any("S(" in layout for _, _, layout in _SHAPE.findall(shape))
+
+
+def _size(shape: str, everywhere: bool = False) -> float:
+    """Counts the bytes of a shape, or of a tuple's; those in a TPU's fast memory are none, unless `everywhere`."""
     total = 0.0
     for kind, sizes, layout in _SHAPE.findall(shape):
-        if "S(" in layout:
+        if "S(" in layout and not everywhere:
             continue
         bits = re.search(r"\d+", kind)
         width = BYTES.get(kind, int(bits[0]) / 8 if bits else 0)

@@ -53,7 +53,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("h100", "NVIDIA H100 SXM 80 GB", "cuda", 3.35e12, 494e12, 80 * GIB, **_HOPPER),
-        Target("h200", "NVIDIA H200 SXM 141 GB", "cuda", 4.8e12, 494e12, 141 * 10**9, **_HOPPER),
+        Target("h200", "NVIDIA H200 SXM 141 GB", "cuda", 4.8e12, 494e12, 140 * GIB, **_HOPPER),
         Target("a100", "NVIDIA A100 SXM 80 GB", "cuda", 2.04e12, 156e12, 80 * GIB, **_AMPERE),
         Target("v5e", "TPU v5e", "tpu", 0.82e12, 197e12, 16 * GIB, topology="v5e:2x2"),
         Target("v6e", "TPU v6e", "tpu", 1.64e12, 918e12, 32 * GIB, topology="v6e:2x2"),

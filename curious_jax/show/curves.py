@@ -129,7 +129,8 @@ def draw(ax: Any, found: Line, label: str, index: int) -> None:
     every = max(1, len(found.episodes) // 12)
     style = dict(color=colour(index), linestyle=STYLES[index % len(STYLES)], marker=MARKERS[index % len(MARKERS)])
     marked = dict(linewidth=1.6, markersize=4, markevery=(index % every, every))
-    ax.plot(found.episodes, found.mean, **style, **marked, label=label)
+    shown = f"\N{ZERO WIDTH SPACE}{label}" if label.startswith("_") else label  # or matplotlib's legend leaves it out
+    ax.plot(found.episodes, found.mean, **style, **marked, label=shown)
     if found.low is not None:
         ax.fill_between(found.episodes, found.low, found.high, color=colour(index), alpha=0.15, linewidth=0)
 

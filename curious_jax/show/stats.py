@@ -1,5 +1,6 @@
 """Computes what curves and reports show: series over episodes, and intervals. Needs NumPy and SciPy alone."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ def success(row: Row, name: str) -> tuple[float, int] | None:
     return None
 
 
+@functools.cache  # a long run's curves ask for the same few thousands of times
 def wilson(successes: int, episodes: int) -> tuple[float, float]:
     """Returns the 95 % Wilson interval of a success rate."""
     from scipy import stats  # a second to import, which --help need not wait for

@@ -20,6 +20,7 @@ from curious_jax.show.curves import colour
 from curious_jax.show.stats import Row, module_names, printable
 
 LINE_S = 30.0  # seconds between plain lines while nothing is evaluated
+AROUND = 6  # lines of the live picture around its modules
 LONGEST_NAME = 20  # characters of a module's name
 LAYOUTS = (("success", "p_LP", "competence", "LP"), ("success", "p_LP"), ("success",))  # the first that fits is shown
 KEYS = {"success": "eval/success", "p_LP": "p_module", "competence": "competence", "LP": "learning_progress"}
@@ -88,6 +89,7 @@ class TerminalView:
         self._live: Live | None = None
         self._size = self._console.size
         self._compiling = True
+        self._closing = False
         self._last_line: float | None = None
 
     def open(self) -> None:
@@ -136,6 +138,7 @@ class TerminalView:
     def close(self) -> None:
         """Leaves the last picture on the screen and the cursor below it."""
         if self._live:
+            self._closing = True  # the last picture has all modules
             self._live.stop()
             self._live = None
 
@@ -188,7 +191,8 @@ class TerminalView:
         waiting = Text(f"compiling … {elapsed}", style="dim")
         parts: list[Any] = [Text(self._title, style="bold"), waiting if self._compiling else self._progress]
         if self._rows:
-            parts += [module_table(self._rows, self._console), Text(footer(self._rows), style="dim")]
+            room = max(2, self._console.height - AROUND) if self._live and not self._closing else None
+            parts += [module_table(self._rows, self._console, room), Text(footer(self._rows), style="dim")]
         return Group(*parts)
 
 
@@ -203,14 +207,18 @@ def footer(rows: Sequence[Row]) -> str:
     return "\n".join("   ".join(part for part in line if part) for line in (first, second))
 
 
-def module_table(rows: Sequence[Row], console: Console) -> Table:
-    """Returns a line per module, with as many columns as the console has room for; success is always there."""
-    tables, unlimited = [_table(rows, columns) for columns in LAYOUTS], console.options.update_width(1000)
+def module_table(rows: Sequence[Row], console: Console, most: int | None = None) -> Table:
+    """Returns a line per module, with as many columns as the console has room for; success is always there.
+
+    Args:
+      most: lines, or None for all; where there are more modules, the last line counts those left out.
+    """
+    tables, unlimited = [_table(rows, columns, most) for columns in LAYOUTS], console.options.update_width(1000)
     needed = [console.measure(table, options=unlimited).minimum for table in tables]
     return next((table for table, width in zip(tables, needed) if width <= console.width), tables[-1])
 
 
-def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+def _table(rows: Sequence[Row], columns: Sequence[str], most: int | None) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     names = module_names(rows)
     table.add_column("module", no_wrap=True, min_width=2 + max(len(_short(name)) for name in names))
@@ -225,8 +233,11 @@ def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
             found = values(rows, f"{KEYS[heading]}/{name}")
             bar = Bar(1.0, 0.0, float(found.mean()), color=colour(index)) if found.size else ""
             line += [cell, bar] if heading in BARS else [cell]
-    for line in lines:
+    shown = lines if most is None or len(lines) <= most else lines[: most - 1]
+    for line in shown:
         table.add_row(*line)
+    if len(shown) < len(lines):
+        table.add_row(f"+ {len(lines) - len(shown)} more")
     return table
 
 

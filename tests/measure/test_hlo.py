@@ -125,3 +125,36 @@ ENTRY %main (a: f32[4,8]) -> f32[4,8] {
 }
 """
     assert hlo.read(text).cost() == hlo.Cost(2, 0, 2 * 4 * 16 * 8, 128 + 2 * 128)
+
+
+@pytest.mark.parametrize(
+    ("line", "moved"),
+    [
+        # 1,024 arrays of 9 numbers copied into fast memory: read once, and written where nothing counts.
+        ("%a = (f32[1024,3,3]{1,2,0:T(4,128)S(1)}, f32[1024,3,3]{1,2,0:T(4,128)}, u32[]{:S(2)}) copy-start(%b)", 36864),
+        ("%a = (f32[1024,3,3]{1,2,0}, f32[1024,3,3]{1,2,0}, u32[]{:S(2)}) copy-start(%b)", 2 * 36864),
+        # A quarter of it.
+        ("%a = ((f32[1024,3,3]{1,2,0}), f32[256,3,3]{1,2,0:T(4,128)S(1)}, s32[]{:S(2)}) slice-start(%b)", 9216),
+        ("%a = ((f32[1024,3,3]{1,2,0}), f32[256,3,3]{1,2,0}, s32[]{:S(2)}) slice-start(%b)", 2 * 9216),
+        ("%a = ((f32[1024,3,3]{1,2,0:S(1)}), f32[256,3,3]{1,2,0}, s32[]{:S(2)}) slice-start(%b)", 9216),
+        ("%a = f32[256,3,3]{1,2,0:T(4,128)S(1)} slice-done(%b)", 0),
+        # Two arrays changed in 5 rows of 8 numbers each: read and written.
+        ("%a = (f32[99,8]{1,0}, f32[99,8]{1,0}) scatter(%b, %b, %rows, %new, %new), to_apply=%sum", 4 * 160),
+        ("%a = f32[99,8]{1,0} scatter(%b, %rows, %new), to_apply=%sum", 2 * 160),
+    ],
+)
+def test_asynchronous_copies_and_scatters_count_what_they_move(line, moved):
+    around = "\n".join(
+        (
+            "HloModule jit_g",
+            "",
+            "ENTRY %main (b: f32[1024,3,3]) -> f32[1] {",
+            "  %b = f32[1024,3,3]{1,2,0} parameter(0)",
+            "  %rows = s32[5]{0} parameter(1)",
+            "  %new = f32[5,8]{1,0} parameter(2)",
+            f"  {line}",
+            "}",
+        )
+    )
+    cost = hlo.read(around).cost()
+    assert cost.bytes == moved and cost.launches == (0 if "-done" in line else 1)

@@ -75,3 +75,12 @@ def test_small_plot_of_nothing():
 def test_small_plot_writes_no_escape_sequence():
     found = {key.replace("reach", "\x1b[31mred"): value for key, value in row(10, 0.5).items()}
     assert "\x1b" not in curves.small_plot([found])
+
+
+def test_a_name_that_begins_with_an_underscore_has_its_place_in_the_legend():
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    for index, name in enumerate(("_lift", "reach")):
+        curves.draw(ax, curves.Line(np.arange(3), np.ones(3), None, None), name, index)
+    assert [text.lstrip("\N{ZERO WIDTH SPACE}") for text in ax.get_legend_handles_labels()[1]] == ["_lift", "reach"]

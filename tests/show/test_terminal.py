@@ -169,3 +169,17 @@ def test_names_are_shown_as_they_are(is_terminal):
     shown.note("run folder: run:key:1 [red]x[/] \x1b[31m")
     shown.close()
     assert "run folder: run:key:1 [red]x[/] ?[31m" in console.file.getvalue()
+
+
+def test_of_many_modules_those_are_shown_for_which_there_are_lines():
+    """Success, speeds and losses stay on the screen; the last picture has all modules."""
+    many = {f"{key}/push{k}": 0.5 for k in range(1, 58) for key in ("eval/success", "p_module")}  # with row's: 60
+    shown, console, now = view(True)
+    shown.open()
+    now.seconds = 1.0
+    shown.cycle(50, 1.0)
+    shown.evaluation([row(50, **many)])
+    live = console.file.getvalue()
+    assert "push30" in live and "push31" not in live and "+ 27 more" in live and "mean success" in live
+    shown.close()
+    assert "push57" in console.file.getvalue().removeprefix(live)

@@ -46,8 +46,12 @@ def test_what_tells_most_is_measured_first(tmp_path):
     assert "h200" in parts[-2].command
     slow = gpu_visit.plan(tmp_path, gpu_visit.Sizes(patience=2.0))
     assert slow[0].seconds == 2 * parts[0].seconds
-    without = [part.name for part in gpu_visit.plan(tmp_path, gpu_visit.Sizes(), "NVIDIA L4")]
-    assert not any(name.startswith("floors") for name in without)
+    for card, floors in (
+        *(("NVIDIA L4", 0), ("NVIDIA H100 PCIe", 0), ("NVIDIA GH200 480GB", 0), ("NVIDIA A100-PCIE-40GB", 0)),
+        *(("NVIDIA H100 80GB HBM3", 2), ("NVIDIA A100-SXM4-80GB", 2), ("NVIDIA H200 NVL", 0)),
+    ):  # another card of the name has another bandwidth
+        parts = gpu_visit.plan(tmp_path, gpu_visit.Sizes(), f"GPU 0: {card} (UUID: GPU-0)")
+        assert sum(part.name.startswith("floors") for part in parts) == floors, card
 
 
 def test_a_part_that_fails_or_takes_too_long_stops_nothing(tmp_path, monkeypatch, capsys):
@@ -82,7 +86,7 @@ def test_the_figures_stand_beside_the_goals(tmp_path):
     leave("physics/suite.json", device="NVIDIA H200", jax="0.10.2", rollouts=rows)
     leave("seeds/suite.json", cycles=[{"num_seeds": 1, "cycle_s": 2.0}, {"num_seeds": 10, "cycle_s": 6.0}])
     for preset, seconds in (("gpu", 100.0), ("fast", None)):
-        reached = {"train_s": seconds} if seconds else None
+        reached = [{"train_s": 200.0}, {"train_s": seconds}] if seconds else [None, None]  # two seeds
         leave(f"train-{preset}-0/summary.json", status="target_reached" if seconds else "interrupted", reached=reached)
     (tmp_path / "train-gpu-1").mkdir()  # it never got as far as a summary
     leave("floors-warp.log", device="NVIDIA H200", launches=85.0, launch_floor_s=2e-4, kernels=70, copies=3, fills=12)

@@ -113,7 +113,7 @@ def show_policy(policy: "TrainedPolicy | str | Path", height: int = 640) -> "bro
       An object that a notebook shows as a frame. Its `html` is the page alone, to be written into a file.
     Raises:
       ConfigError: when the page is not built, or cannot play the policy: it plays the arm's policies of curious and
-        muvfa, without distractors or layer normalisation.
+        muvfa, without distractors, layer normalisation or a sensor that is off (`--perturb-at`).
     """
     environment.check_envs_package()
     from curious_jax.run import policies

@@ -41,6 +41,10 @@ def describe_policy(loaded: Loaded, name: str) -> dict[str, Any]:
     made = portable.make(loaded)
     if made.about["flat_goal"] or made.about["experts"] or "layer.0.norm_scale" in made.arrays:
         raise ConfigError(f"{name}: the page plays policies of curious and muvfa without layer normalisation")
+    if loaded.offset is not None and np.any(loaded.offset):
+        raise ConfigError(
+            f"{name}: the page plays policies whose sensors are right, and this one's are off (--perturb-at)"
+        )
     return {"episodes": loaded.episodes, **made.about, "arrays": made.arrays}
 
 

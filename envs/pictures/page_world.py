@@ -16,6 +16,7 @@ from envs.pictures import fetch as pictures
 from envs.pictures import looks
 
 SEEN_GROUPS = 3  # MuJoCo draws groups 0 to 2
+COLOUR_NAMES = ("red", "yellow", "green", "purple")  # of constants.CUBE_COLOURS
 
 
 def describe(env: Any, start_name: str, colour: Callable[[int], str]) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def describe(env: Any, start_name: str, colour: Callable[[int], str]) -> dict[st
         "start": {name: getattr(env.start, name).astype(float) for name in ("qpos", "qvel", "gripper")},
         "locked": env.start.locked,
         "cubes": cubes,
+        "cube_names": _cube_names(cubes),
         "sensors": slices,
         "observation": env.layout.table(),
         "modules": [_module(name, number, env, colour(number)) for number, name in enumerate(env.modules.names)],
@@ -78,6 +80,14 @@ def _module(name: str, number: int, env: FetchEnv, colour: str) -> dict[str, Any
         "hand_away": bool(rest),
         "colour": colour,
     }
+
+
+def _cube_names(cubes: int) -> list[str]:
+    """What a user calls the cubes: their colours, with their numbers where several have the same."""
+    colours = [COLOUR_NAMES[k % len(COLOUR_NAMES)] for k in range(cubes)]
+    return [
+        f"{colour} cube" if colours.count(colour) == 1 else f"{colour} cube {k}" for k, colour in enumerate(colours, 1)
+    ]
 
 
 def _shapes(model: mujoco.MjModel) -> list[dict[str, Any]]:

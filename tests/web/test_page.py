@@ -200,6 +200,74 @@ def test_control_keeps_25_hz_while_it_is_drawn(served):
     assert min(abs(rate - 25) for rate in rates) < 0.5
 
 
+INTERRUPT = """async ([count, what]) => {
+  const { page } = curious;
+  const [button, counted] = ["measure", "measured"].map((name) => document.getElementById(name));
+  button.click();
+  while (!counted.textContent.endsWith(` of ${count} solved`)) await new Promise((resume) => setTimeout(resume));
+  const slider = document.getElementById("stage");
+  const begun = [page.busy, button.textContent];
+  if (what === "stop") button.click();
+  if (what === "module") document.querySelectorAll("#modules button")[1].click();
+  if (what === "restart") document.getElementById("restart").click();
+  if (what === "stage") {
+    slider.value = 0;
+    slider.dispatchEvent(new Event("input"));
+  }
+  await new Promise((resume) => setTimeout(resume, 500));
+  return [...begun, counted.textContent, button.textContent, page.module, page.stage, page.busy];
+}"""
+
+
+def test_a_measurement_runs_to_its_end_or_until_the_user_wants_something_else(served):
+    """It never goes on below another module or stage, and one that is stopped keeps what it has counted."""
+    (*_, stop, module, stage, restart, whole) = drive(
+        served,
+        call("() => curious.page.policies.unshift({ ...curious.page.policy }) && curious.connectStages(curious.page)"),
+        *(call(INTERRUPT, [2, what]) for what in ("stop", "module", "stage", "restart")),
+        call(INTERRUPT, [30, "nothing"]),
+    )
+    runs, free = [True, "Stop measuring"], "Measure 30 episodes"
+    assert stop[:2] == module[:2] == stage[:2] == restart[:2] == runs
+    assert [stop[2].endswith(" of 2 solved"), *stop[3:]] == [True, free, 0, 1, False]
+    assert module[2:] == ["", free, 1, 1, False]
+    assert stage[2:] == ["", free, 1, 0, False]
+    assert [restart[2].endswith(" of 2 solved"), *restart[3:]] == [True, free, 1, 0, False]
+    assert [whole[2].endswith(" of 30 solved"), *whole[3:]] == [True, free, 1, 0, False]
+
+
+def test_the_help_names_the_cubes_by_their_colours(served):
+    (helps,) = drive(
+        served,
+        call("""() => {
+          const { modules, cube_names } = curious.page.world.about;
+          const help = () => [...document.querySelectorAll("#modules button")].map((button) => {
+            button.click();
+            return document.getElementById("help").textContent;
+          });
+          const own = help();
+          cube_names.push("green cube");
+          modules[1].cube = 2;
+          modules[2].cube = 3;
+          Object.assign(modules[3], { cube: 3, base: 1 });
+          return [own, help()];
+        }"""),
+    )
+    reach = "The gripper goes to the ball."
+    assert helps[0] == [
+        reach,
+        "The red cube goes to the ball on the table.",
+        "The red cube is carried to the ball: pick and place.",
+        "The red cube goes on the yellow cube, and the hand away.",
+    ]
+    assert helps[1] == [
+        reach,
+        "The yellow cube goes to the ball on the table.",
+        "The green cube is carried to the ball: pick and place.",
+        "The green cube goes on the red cube, and the hand away.",
+    ]
+
+
 PREPARE = """() => {
   const { page } = curious;
   page.paused = true;  // time goes by when the test says so
@@ -236,6 +304,52 @@ def test_the_user_drags_goal_cubes_and_arm(served):
     assert np.linalg.norm((cube[2] - cube[0])[:2]) > 0.03 and abs(cube[2][2] - cube[0][2]) < 1e-3
     assert np.linalg.norm(hand[1] - hand[0]) > 0.02 and np.linalg.norm(hand[2] - hand[0]) < 0.02
     assert goal[1][2] > goal[0][2] + 0.02 and (goal[2] == goal[1]).all()
+
+
+HELD = """(what) => {
+  const { page } = curious;
+  const canvas = document.getElementById("scene");
+  const [clientX, clientY] = page.view.screen(page.world.body("cube2").position);
+  const send = (type, finger) => canvas.dispatchEvent(new PointerEvent(type, { clientX, clientY, ...finger }));
+  const [first, second] = [{ pointerId: window.firstPointer, isPrimary: true }, { pointerId: 77, isPrimary: false }];
+  const holds = () => [Boolean(page.world.pull), page.view.controls.enabled];
+  const before = [...page.world.pull.target];
+  for (const type of ["pointerdown", "pointermove", "pointerup"]) send(type, second);
+  const seen = [holds(), page.world.pull.target.every((x, i) => x === before[i])];
+  if (what === "start") document.getElementById("restart").click();
+  else page.measure();
+  send("pointermove", first);
+  seen.push(holds());
+  if (what === "measure") {
+    send("pointerdown", first);
+    send("pointermove", first);
+    seen.push(holds());
+    send("pointerup", first);
+    page.stopMeasuring();
+  }
+  return seen;
+}"""
+
+
+def test_what_is_held_is_dropped_by_its_finger_or_a_new_start_alone(served):
+    """A second finger does nothing to it; a new start and a measurement take it away, and no move fails."""
+    grip = {"from": "() => curious.page.view.screen(curious.page.world.body('cube2').position)", "by": [60, 10]}
+    values = drive(
+        served,
+        call("""() => {
+          const note = (event) => (window.firstPointer ??= event.pointerId);
+          document.getElementById("scene").addEventListener("pointerdown", note);
+        }"""),
+        call(PREPARE),
+        call(LATER, "cube2"),
+        {**grip, **call(HELD, "start")},
+        call(PREPARE),
+        call(LATER, "cube2"),
+        {**grip, **call(HELD, "measure")},
+    )
+    held, gone = [True, False], [False, True]
+    assert values[3] == [held, True, gone]
+    assert values[6] == [held, True, gone, gone]
 
 
 def test_several_policies_are_stages_of_a_slider(served):

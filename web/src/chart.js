@@ -2,6 +2,7 @@
 
 const GAP = 8; // px between groups
 const LINE = 14; // px, height of a line of labels; there are two, in turns
+const UNCLIPPED = 1e6; // a clip from here on clips nothing: without normalisation it is the largest number there is
 
 /** The groups of the actor's input, [name, count], and the action's. */
 export function groups(about, policy) {
@@ -13,8 +14,15 @@ export function groups(about, policy) {
   return [...sizes, ["goal", policy.goal_size], ["module", policy.modules.length], ["action", policy.action_size]];
 }
 
-/** Draws numbers of -bound to bound by their square roots, so that small ones are seen, and the last group's, of -1 to 1. */
-export function draw(canvas, parts, numbers, bound) {
+/** What the longest bars of the actor's input stand for: its clip, or the largest number where nothing is clipped. */
+export function bound(clip, input) {
+  return clip < UNCLIPPED ? clip : Math.max(...input.map(Math.abs));
+}
+
+/** Draws the actor's input by square roots, so that small numbers are seen, and its action, of -1 to 1, as it is. */
+export function draw(canvas, parts, input, action, clip) {
+  const numbers = [...input, ...action];
+  const longest = bound(clip, input);
   const ratio = window.devicePixelRatio;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   canvas.width = width * ratio;
@@ -33,7 +41,7 @@ export function draw(canvas, parts, numbers, bound) {
     pen.fillStyle = style.getPropertyValue(last ? "--accent" : "--bar");
     for (let i = 0; i < count; i++, number++) {
       const value = numbers[number];
-      const length = (last ? value : Math.sign(value) * Math.sqrt(Math.abs(value) / bound)) * middle;
+      const length = (last ? value : Math.sign(value) * Math.sqrt(Math.abs(value) / longest)) * middle;
       pen.fillRect(
         x + i * bar + 0.5,
         middle - Math.max(length, 0),

@@ -22,11 +22,11 @@ export function playEpisode(world, policy, module, random) {
   return look(world, policy, module, goal).solved;
 }
 
-/** The number of episodes, out of `count`, that end in success; `report` hears of each. */
-export async function measure(world, policy, module, count, seed, report = () => {}) {
+/** The number of episodes, out of `count`, that end in success; `report` hears of each. None begins after an abort. */
+export async function measure(world, policy, module, count, seed, report = () => {}, signal = null) {
   const random = makeRandom(seed);
   let successes = 0;
-  for (let n = 1; n <= count; n++) {
+  for (let n = 1; n <= count && !signal?.aborted; n++) {
     successes += playEpisode(world, policy, module, random);
     report(successes, n);
     await new Promise((resume) => setTimeout(resume)); // lets the page answer

@@ -10,8 +10,9 @@ const CARRY = 0.02; // m that a dragged cube is lifted
 const GRAVITY = 9.81;
 
 /**
- * Listens to the pointer.
- * @param page has view, world, module, goal (which it changes) and point, the goal's as it stands now.
+ * Listens to the pointer. What one finger holds, others neither move nor drop.
+ * @param page has view, world, module, goal (which it changes), point, the goal's as it stands now, and busy: while it
+ *   is, the world is not the user's.
  */
 export function listen(canvas, page) {
   const { view, world } = page;
@@ -26,7 +27,8 @@ export function listen(canvas, page) {
   ];
 
   function take(event) {
-    const hit = event.isPrimary && view.pick(event.clientX, event.clientY);
+    if (held || page.busy || !event.isPrimary) return;
+    const hit = view.pick(event.clientX, event.clientY);
     if (!hit) return;
     const { kind } = world.about.modules[page.module];
     if (hit.what !== "body") {
@@ -43,13 +45,16 @@ export function listen(canvas, page) {
       world.hold(hit.body, hit.local, ARM);
       held = { level: false, through: hit.point, body: hit.body };
     }
+    held.pointer = event.pointerId;
     view.controls.enabled = false;
     canvas.setPointerCapture(event.pointerId);
     move(event);
   }
 
   function move(event) {
-    if (!held || !event.isPrimary) return;
+    if (event.pointerId !== held?.pointer) return;
+    // A new start, and episodes without drawing, take a body out of the hand.
+    if (page.busy || (held.body && !world.pull)) return drop();
     const point = view.project(event.clientX, event.clientY, held.through, held.level);
     if (!point) return;
     if (held.body) world.pull.target = point;
@@ -57,8 +62,13 @@ export function listen(canvas, page) {
     page.touched();
   }
 
-  function release() {
-    if (held?.body) world.release();
+  function release(event) {
+    if (event.pointerId !== held?.pointer) return;
+    if (held.body && world.pull) world.release();
+    drop();
+  }
+
+  function drop() {
     held = null;
     view.controls.enabled = true;
   }

@@ -15,11 +15,12 @@ const CATCH_UP = 0.2; // s that a slow frame may make good
 const CHEER = 1.5; // s that a reached goal stays
 const PATIENCE = 6; // s until a new start, when a goal is not reached and nobody touches anything
 const MEASURED = 30; // episodes
+const MEASURE = `Measure ${MEASURED} episodes`;
 const HELP = {
-  reach: "The gripper goes to the ball.",
-  push: "The red cube goes to the ball on the table.",
-  pnp: "The red cube is carried to the ball: pick and place.",
-  stack: "The red cube goes on the yellow one, and the hand away.",
+  reach: () => "The gripper goes to the ball.",
+  push: (cube) => `The ${cube} goes to the ball on the table.`,
+  pnp: (cube) => `The ${cube} is carried to the ball: pick and place.`,
+  stack: (cube, base) => `The ${cube} goes on the ${base}, and the hand away.`,
 };
 
 const element = (id) => document.getElementById(id);
@@ -31,6 +32,7 @@ class Page {
     this.parts = chart.groups(world.about, this.policy);
     this.action = Array(this.policy.action_size).fill(0);
     this.times = []; // of the last control steps, ms
+    this.measurement = null; // an AbortController while episodes are measured
     this.restart();
   }
 
@@ -48,6 +50,27 @@ class Page {
     this.goal = sampleGoal(this.random, this.world.about, this.module);
     Object.assign(this, { substeps: 0, owed: 0, waited: 0, held: 0 });
     this.see();
+  }
+
+  /** Plays fresh episodes of the module without drawing, and says how many end in success. */
+  async measure() {
+    const { signal } = (this.measurement = new AbortController());
+    this.busy = true;
+    element("measure").textContent = "Stop measuring";
+    element("measured").textContent = "";
+    const report = (successes, count) => (element("measured").textContent = `${successes} of ${count} solved`);
+    await episodes.measure(this.world, this.policy, this.module, MEASURED, Date.now(), report, signal);
+    if (!signal.aborted) this.stopMeasuring();
+  }
+
+  /** Ends a measurement, if there is one, and begins a new episode; what was counted until then stays on the page. */
+  stopMeasuring() {
+    if (!this.measurement) return;
+    this.measurement.abort();
+    this.measurement = null;
+    this.busy = false;
+    element("measure").textContent = MEASURE;
+    this.restart();
   }
 
   /** The user did something: the page waits. */
@@ -104,12 +127,12 @@ class Page {
     element("success").classList.toggle("on", solved);
     element("rate").textContent = `${this.rate.toFixed(1)} Hz`;
     element("rate").hidden = this.paused || !this.rate;
-    chart.draw(element("input"), this.parts, [...this.input, ...this.action], this.policy.clip);
+    chart.draw(element("input"), this.parts, this.input, this.action, this.policy.clip);
   }
 }
 
 function connect(page) {
-  const { modules } = page.world.about;
+  const { modules, cube_names } = page.world.about;
   element("title").textContent = `CURIOUS: one policy, ${modules.length} module${modules.length > 1 ? "s" : ""}`;
   modules.forEach(({ name }, number) => {
     const button = document.createElement("button");
@@ -119,25 +142,25 @@ function connect(page) {
   });
 
   function choose(number) {
+    page.stopMeasuring();
     page.module = number;
     [...element("modules").children].forEach((b, i) => b.setAttribute("aria-pressed", i === number));
-    element("help").textContent = HELP[modules[number].kind];
+    const { kind, cube, base } = modules[number];
+    element("help").textContent = HELP[kind](cube_names[cube - 1], cube_names[base - 1]);
     element("measured").textContent = "";
     page.newGoal();
   }
 
-  element("restart").addEventListener("click", () => page.restart());
+  element("restart").addEventListener("click", () => {
+    page.stopMeasuring();
+    page.restart();
+  });
   element("pause").addEventListener("click", () => {
     page.paused = !page.paused;
     element("pause").textContent = page.paused ? "Go on" : "Pause";
   });
-  element("measure").addEventListener("click", async () => {
-    page.busy = element("measure").disabled = true;
-    const report = (successes, count) => (element("measured").textContent = `${successes} of ${count} solved`);
-    await episodes.measure(page.world, page.policy, page.module, MEASURED, Date.now(), report);
-    page.restart();
-    page.busy = element("measure").disabled = false;
-  });
+  element("measure").textContent = MEASURE;
+  element("measure").addEventListener("click", () => (page.measurement ? page.stopMeasuring() : page.measure()));
   listen(element("scene"), page);
   choose(0);
 }
@@ -147,6 +170,7 @@ function connectStages(page) {
   const slider = element("stage");
 
   function show() {
+    page.stopMeasuring();
     page.stage = Number(slider.value);
     element("episodes").textContent = `${page.policy.episodes.toLocaleString("en")} episodes of training`;
     element("measured").textContent = "";

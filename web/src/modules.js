@@ -1,5 +1,8 @@
 // The modules' goals and success, and where cubes start: what envs/fetch/modules.py and start.py say in Python.
 
+const TRIES = 16; // placements of all cubes, as in start.py
+const CANDIDATES = 32; // draws for each cube of a placement
+
 const distance = (a, b) => Math.hypot(...a.map((x, i) => x - b[i]));
 const around = (random, centre, range) => centre.map((x) => x + range * (2 * random() - 1));
 
@@ -15,16 +18,42 @@ export function makeRandom(seed) {
   };
 }
 
-/** Positions [x, y] uniform around the gripper, at a distance from it and from each other. */
+/**
+ * Positions [x, y] uniform around the gripper, at a distance from it and from each other.
+ *
+ * Cubes are placed one after the other, each at the first of 32 draws that keeps the distance, or else at the one that
+ * keeps the most; of 16 such placements the first that keeps all distances is taken, or else the best. So it ends.
+ */
 export function placeCubes(random, about) {
+  const { cube_spacing } = about.constants;
+  return firstOrBest(TRIES, cube_spacing, () => placeInOrder(random, about)).cubes;
+}
+
+/** One placement, and the smallest distance in it. */
+function placeInOrder(random, about) {
   const { cube_box, cube_spacing } = about.constants;
   const gripper = about.start.gripper.slice(0, 2);
-  for (;;) {
-    const taken = [gripper];
-    for (let k = 0; k < about.cubes; k++) taken.push(around(random, gripper, cube_box));
-    const apart = taken.every((a, i) => taken.slice(0, i).every((b) => distance(a, b) >= cube_spacing));
-    if (apart) return taken.slice(1);
+  const [taken, spacings] = [[gripper], []];
+  for (let k = 0; k < about.cubes; k++) {
+    const { place, spacing } = firstOrBest(CANDIDATES, cube_spacing, () => {
+      const place = around(random, gripper, cube_box);
+      return { place, spacing: Math.min(...taken.map((other) => distance(place, other))) };
+    });
+    taken.push(place);
+    spacings.push(spacing);
   }
+  return { cubes: taken.slice(1), spacing: Math.min(...spacings) };
+}
+
+/** The first of `count` things, each drawn with its spacing, that is wide enough, or else the widest. */
+function firstOrBest(count, enough, draw) {
+  let best = null;
+  for (let n = 0; n < count; n++) {
+    const drawn = draw();
+    if (drawn.spacing >= enough) return drawn;
+    if (!best || drawn.spacing > best.spacing) best = drawn;
+  }
+  return best;
 }
 
 /** A goal [G] of a module; slots of other modules are 0. The goal of stack is read from the observation. */

@@ -83,7 +83,7 @@ def _module(name: str, number: int, env: FetchEnv, colour: str) -> dict[str, Any
 
 
 def _cube_names(cubes: int) -> list[str]:
-    """What a user calls the cubes: their colours, with their numbers where several have the same."""
+    """Names the cubes by their colours, with their numbers where several have the same."""
     colours = [COLOUR_NAMES[k % len(COLOUR_NAMES)] for k in range(cubes)]
     return [
         f"{colour} cube" if colours.count(colour) == 1 else f"{colour} cube {k}" for k, colour in enumerate(colours, 1)

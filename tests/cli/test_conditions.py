@@ -114,7 +114,12 @@ PLACES = [  # folders
         'HOME=/dev/null/home; unset XDG_CACHE_HOME JAX_COMPILATION_CACHE_DIR; $train --out "$out"',
         says="note: /dev/null/home/.cache/curious_jax: cannot be a folder",
     ),
-    Condition("a cache without a name", '$train --cache "" --out "$out"', 2, "^error: --cache: is empty: must be a file or folder"),
+    Condition(
+        "a cache without a name",
+        '$train --cache "" --out "$out"',
+        2,
+        "^error: --cache: is empty: must be a file or folder",
+    ),
     Condition("a cache of 300 letters", f'$train --cache {"x" * 300} --out "$out"', 2, "^error: --cache xxx.*too long"),
     Condition("a cache in a file", 'touch f; $train --cache f/c --out "$out"', 2, "^error: --cache f/c: cannot be"),
     Condition(

@@ -111,6 +111,29 @@ def test_first_cycle_with_c_physics(tmp_path):
     check_first_cycle(four_devices(tmp_path, "fetch"), "fetch")
 
 
+CONTINUES = """
+import sys
+sys.path[:0] = [%r]
+sys.path.append(%r)
+from helpers.parts import tiny_config
+import curious_jax
+progress = None
+for number in (2, 1, 2):
+    config = tiny_config(devices=number, episodes=16 + (progress.episodes if progress else 0))
+    progress = curious_jax.fit(config, curious_jax.make(config), start=progress)
+    print(len(progress.state.key.devices()), progress.episodes)
+"""
+
+
+@pytest.mark.slow
+def test_fit_continues_on_other_devices_than_it_began_on():
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    script = CONTINUES % (str(ROOT), str(ROOT / "tests"))
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["2 16", "1 32", "2 48"]
+
+
 @pytest.mark.slow
 def test_what_four_devices_saved_opens_on_one(four, capsys):
     """The policy acts as the saved state does, to 1e-6; the state's tree is a run's, leaf for leaf."""

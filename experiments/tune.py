@@ -176,8 +176,7 @@ def check_continued(study: Any, asked: dict[str, Any], out: Path) -> None:
 
 def _check(fixed: dict[str, Any], space: Space, seeds: Sequence[int]) -> None:
     """Refuses settings that no trial could have: neither by themselves nor with the first value of each varied one."""
-    first = {name: values[0] if isinstance(values, list) else values[0] for name, values in space.items()}
-    first = {name: int(v) if configs.kind(configs.fields_by_name()[name][1]) is int else v for name, v in first.items()}
+    first = {n: int(v[0]) if isinstance(v, tuple) and v[3] else v[0] for n, v in space.items()}  # v[3]: whole numbers
     try:
         grid.check([grid.Condition({"searched": "settings"}, fixed)], seeds, 1)
     except ConfigError as error:
@@ -221,7 +220,7 @@ def main(argv: Sequence[str] | None) -> int:
     space = read_space(own.vary or [text for text in SPACE if text.partition("=")[0] not in given])
     for name in ("resume", "wandb", "num_seeds", "seed"):
         if given.get(name) is not None:
-            raise ConfigError(f"--{name.replace('_', '-')}: leave it out here; --seeds names the seeds of a trial")
+            raise ConfigError(f"{option_name(name)}: leave it out here; --seeds names the seeds of a trial")
     for name in sorted(given.keys() & space.keys()):
         raise ConfigError(f"--vary {name}: is given as {option_name(name)} too; leave one of the two out")
     fixed = {"target_success": 0.9, **options.settings(given, apart=("seed", "num_seeds"))}

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -29,6 +29,12 @@ ECHO = 0.3  # seconds: coreutils' timeout, for one, signals a process and then i
 def is_interactive() -> bool:
     """Tells whether a person works in this Python: a notebook, or a prompt."""
     return "ipykernel" in sys.modules or hasattr(sys, "ps1")
+
+
+def heeded(signals: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """Leaves SIGHUP out where it is ignored, which is nohup's wish."""
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
+    return [number for number in signals if number not in ignored]
 
 
 class Interruption:
@@ -65,8 +71,7 @@ class Interruption:
             return self
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # nohup's wish
-        self._handlers = {s: signal.signal(s, self._handle) for s in SIGNALS if s not in ignored}
+        self._handlers = {s: signal.signal(s, self._handle) for s in heeded(SIGNALS)}
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
         self._thread.start()

@@ -133,7 +133,8 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
     own, rest = parser(experiment).parse_known_args(argv)
     table.require()
     runfolder.check_name(own.out)
-    settings = _settings(experiment, rest, own.out)
+    typed = train.parser().read(rest)
+    settings = _settings(experiment, typed, own.out)
     world = settings.get("world", "fetch")
     request = Request(
         experiment=experiment.name,
@@ -142,7 +143,7 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
         group=options.at_least("--group", own.group or ("10" if world == "point" else "1"), 1),
         out=_folder(experiment, world, own.out),
         shard=grid.parse_shard(own.shard),
-        effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states, _passed_on(rest)),
+        effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states, _passed_on(typed)),
         jobs=options.at_least("--jobs", own.jobs, 1),
         devices=[device.strip() for device in own.devices.split(",") if device.strip()],
         ray=_ray(own),
@@ -153,13 +154,13 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
     return request
 
 
-def _settings(experiment: Experiment, rest: Sequence[str], out: str | None) -> dict[str, Any]:
+def _settings(experiment: Experiment, typed: dict[str, Any], out: str | None) -> dict[str, Any]:
     """The flat settings of train that were given, over the experiment's defaults for the world.
 
     Args:
+      typed: options of train as they were typed, by name.
       out: the folder that was named, whose cells keep the capacity that they began with.
     """
-    typed = train.parser().read(rest)
     if typed.get("resume") is not None:
         raise ConfigError("--resume: the same command with the same --out resumes; leave it out")
     for name, instead in {**OWN, **experiment.fixed}.items():
@@ -183,9 +184,8 @@ def _settings(experiment: Experiment, rest: Sequence[str], out: str | None) -> d
     return {**found, "capacity": max(whole_run(platform, **found) for platform in ("cpu", "gpu"))}
 
 
-def _passed_on(rest: Sequence[str]) -> tuple[str, ...]:
+def _passed_on(typed: dict[str, Any]) -> tuple[str, ...]:
     """Reads the options of train that are no settings and go to every training: --cache and --wandb."""
-    typed = train.parser().read(rest)
     cache, wandb = typed.get("cache"), typed.get("wandb")
     sinks.check_wandb(wandb)
     kept = [] if cache is None else ["--cache", str(cache if str(cache) == "none" else Path(cache).absolute())]

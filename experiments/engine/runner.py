@@ -19,6 +19,7 @@ from typing import Any
 
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
+from curious_jax.run.interruption import heeded
 from experiments.engine import cells
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell
@@ -88,8 +89,7 @@ class Stop:
     def __enter__(self) -> "Stop":
         self._earlier: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # nohup's wish
-            for number in (s for s in SIGNALS if s not in ignored):
+            for number in heeded(SIGNALS):
                 self._earlier[number] = signal.signal(number, self._handle)
         return self
 

@@ -1,7 +1,6 @@
 """The experiments' commands: grids, refusals, table, figure and summary, of cells that are done at once."""
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -9,14 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from helpers.experiments import TWO_EVALUATIONS, make_cell, records
+from helpers.experiments import EXPERIMENTS, TWO_EVALUATIONS, make_cell, records
 
-from curious_jax import config as configs
 from curious_jax import train
-from curious_jax.config import PRESET_SETTINGS, PRESETS, make_config
-from curious_jax.errors import ConfigError
-from envs import point
-from experiments import ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
+from curious_jax.config import PRESET_SETTINGS, make_config
+from experiments import ablation, curricula, distractors
 from experiments.analysis import table as tables
 from experiments.engine import cells, command, grid, runner
 from experiments.engine.cells import CellState
@@ -24,8 +20,6 @@ from experiments.engine.runner import CellResult
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
-    ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
 
 SHORT = [text for name, value in TWO_EVALUATIONS.items() for text in grid.as_option(name, value)]
 
@@ -132,8 +126,9 @@ def test_a_variant_that_says_nothing_is_refused(refuse, variants, named):
 def test_settings_of_the_world_and_of_the_user(instant, empty_folder, capsys):
     given = ["--world", "point", "--seeds", "0", "--hidden-size", "32", "--discount", "0.9", "--out", "d"]
     assert program("distractors").main([*given, "--distractors", "4"]) == 0
-    conditions = distractors.conditions(SimpleNamespace(distractors="4"), command._settings(
-        distractors.EXPERIMENT, ["--world", "point", "--hidden-size", "32", "--discount", "0.9"], "d"))  # fmt: skip
+    asked = train.parser().read(["--world", "point", "--hidden-size", "32", "--discount", "0.9"])
+    settings = command._settings(distractors.EXPERIMENT, asked, "d")
+    conditions = distractors.conditions(SimpleNamespace(distractors="4"), settings)
     config = conditions[0].config()
     assert (config.network.hidden_size, config.ddpg.discount, config.distractors) == (32, 0.9, 4)
     assert config.schedule.num_envs == distractors.EXPERIMENT.defaults["point"]["num_envs"]
@@ -236,22 +231,6 @@ def test_ray_that_is_not_there_is_an_extra(monkeypatch, empty_folder, capsys):
     assert not (empty_folder / "d").exists()
 
 
-def typed(*given: str) -> dict:
-    return train.parser().read(given)
-
-
-def test_a_sweep_is_the_product_of_its_axes():
-    found = sweep.read(typed("--world", "point", "--modules", "reach;reach,push", "--hidden-size", "8, 16"))
-    assert found == {"world": "point", "axes": [
-        {"modules": m, "hidden_size": h} for m in (("reach",), ("reach", "push")) for h in (8, 16)]}  # fmt: skip
-    alone = sweep.read(typed("--algorithm", "muvfa"))
-    (condition,) = sweep.conditions(None, alone)
-    assert condition.name == "algorithm=muvfa" and condition.settings == {"algorithm": "muvfa"}
-    conditions = sweep.conditions(None, found)
-    assert [c.name for c in conditions][:2] == ["modules=reach,hidden_size=8", "modules=reach,hidden_size=16"]
-    assert conditions[-1].name == "modules=reach+push,hidden_size=16"
-
-
 def test_variants_of_other_settings_beside_what_was_listed_make_one_table(instant, empty_folder, capsys):
     """What one algorithm brings may be the file's, and another's not."""
     (empty_folder / "mine.yaml").write_text("algorithm: muvfa\nselection: uniform\nworld: point\n")
@@ -296,14 +275,6 @@ def test_figures_do_not_hang_on_the_user_s_matplotlib(instant, empty_folder, mon
     assert program("distractors").main(given) == 0 and Path("d/summary.md").exists()
 
 
-def test_own_modules_that_a_file_names_are_imported(empty_folder, monkeypatch):
-    monkeypatch.syspath_prepend(empty_folder)
-    (empty_folder / "mine_in_yaml.py").write_text("raise ValueError('it was imported')")
-    (empty_folder / "mine.yaml").write_text("imports: [mine_in_yaml]\nworld: point\n")
-    with pytest.raises(ConfigError, match="--import mine_in_yaml: ValueError: it was imported"):
-        command.read(EXPERIMENTS["distractors"], ["--config", "mine.yaml"])
-
-
 def test_a_run_of_another_condition_that_came_meanwhile_stands_in_the_summary(monkeypatch, empty_folder, capsys):
     given = ["--world", "point", *SHORT, "--distractors", "0", "--seeds", "0-1", "--group", "1", "--out", "d"]
 
@@ -319,36 +290,6 @@ def test_a_run_of_another_condition_that_came_meanwhile_stands_in_the_summary(mo
     monkeypatch.setattr(runner, "run_cell", changed)
     assert program("distractors").main(given) == 1
     assert "its run has --hidden-size 16" in Path("d/summary.md").read_text()
-
-
-def test_an_order_is_a_list_of_modules(empty_folder):
-    found = sweep.read(typed("--modules", "reach,push", "--estimator", "order", "--order", "push,reach;reach"))
-    assert [one["order"] for one in found["axes"]] == [("push", "reach"), ("reach",)]
-
-
-def test_what_goes_to_every_training_and_is_no_setting(instant, empty_folder):
-    request = command.read(EXPERIMENTS["sweep"], ["--world", "point", "--cache", "kept", "--epsilon", "0.1,0.2"])
-    assert request.effort.passed_on == ("--cache", str(empty_folder / "kept"))
-    assert [condition.name for condition in request.conditions] == ["epsilon=0.1", "epsilon=0.2"]
-    assert command.read(EXPERIMENTS["distractors"], ["--cache", "none"]).effort.passed_on == ("--cache", "none")
-    assert command.read(EXPERIMENTS["distractors"], []).effort.passed_on == ()
-
-
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
-def test_a_run_s_settings_are_an_experiment_s(name, empty_folder):
-    """The file's seeds and algorithm are no one's wish here, nor is what its algorithm brought."""
-    run = make_config(preset="fast", algorithm="muvfa", seed=3, num_seeds=2, episodes=400, perturb_at=96)
-    (empty_folder / "config.json").write_text(json.dumps(configs.to_dict(run)))
-    algorithm = ["--algorithm", "muvfa"] if "algorithm" not in EXPERIMENTS[name].fixed else []
-    found = command.read(EXPERIMENTS[name], ["--config", "config.json"]).conditions
-    usual = command.read(EXPERIMENTS[name], ["--preset", "fast", *algorithm]).conditions
-    assert [one.labels for one in found] == [one.labels for one in usual]
-    for one, other in zip((c.config(7) for c in found), (c.config(7) for c in usual), strict=True):
-        assert (one.seed, one.num_seeds, one.schedule.num_envs) == (7, 1, 32)
-        assert one.schedule.episodes in (400, 96)  # samplers end where the sensor fails
-        assert one.algorithm == other.algorithm and one.hindsight == other.hindsight
-        assert one.curriculum.selection == other.curriculum.selection
-        assert one.curriculum.estimator == other.curriculum.estimator
 
 
 def test_damaged_cells_are_named_by_the_report_and_run_again(instant, empty_folder, capsys):
@@ -395,71 +336,6 @@ def test_the_committed_metrics_give_the_committed_summary(kept, tmp_path):
     assert program(module.rpartition(".")[2]).main([*given, "--out", str(tmp_path), "--report-only"]) == 0
     made = (tmp_path / "summary.md").read_text()
     assert made.split("\n", 3)[3:] == committed.split("\n", 3)[3:]  # but for the command in the head
-
-
-def test_nothing_is_evicted_and_a_sensor_is_off_by_one_tolerance():
-    for world, tolerance in (("point", point.TOLERANCE), ("fetch", 0.05)):
-        for name, experiment in EXPERIMENTS.items():
-            if name in ("ablation", "sweep"):  # which test no claim
-                continue
-            for config in (condition.config() for condition in command.read(experiment, ["--world", world]).conditions):
-                assert config.schedule.evaluation_episodes >= 192
-                assert config.schedule.capacity >= config.schedule.episodes
-                if config.perturbation.perturb_at is not None:
-                    assert config.perturbation.perturb_shift == tolerance
-                else:
-                    assert name != "perturbation"
-
-
-def test_the_declared_commands_can_be_given_and_keep_every_episode():
-    text = (ROOT / "experiments" / "declared.md").read_text()
-    found = [line.split() for line in re.findall(r"`python -m experiments\.(\w+ --preset [^`]+)`", text)]
-    assert {name for name, *_ in found} == {*EXPERIMENTS} - {"ablation", "sweep"}  # which test no claim
-    for name, *argv in found:
-        argv = ["cpu" if word == "fast" and "fast" not in PRESETS else word for word in argv]
-        for condition in command.read(EXPERIMENTS[name], argv).conditions:
-            schedule = condition.config().schedule
-            assert schedule.evaluation_episodes >= 192
-            assert schedule.capacity >= schedule.cycles * schedule.num_envs
-
-
-@pytest.mark.parametrize(
-    "argv, capacity",
-    [
-        (["--preset", "fast", "--episodes", "1000"], 1_024),  # 32 cycles of 32 episodes
-        (["--num-envs", "100", "--episodes", "1001"], 1_100),
-        (["--episodes", "1000"], 2_048),  # the preset is the machine's: a cycle on a GPU is 2,048 episodes
-        (["--preset", "fast", "--episodes", "1000", "--capacity", "500"], 500),
-    ],
-)
-def test_the_store_follows_the_episodes_unless_its_size_is_given(argv, capacity):
-    for name in ("distractors", "perturbation", "scaling"):
-        more = ["--perturb-at", "500"] if name == "perturbation" else []
-        found = command.read(EXPERIMENTS[name], [*argv, *more]).conditions
-        assert {condition.config().schedule.capacity for condition in found} == {capacity}
-
-
-@pytest.mark.parametrize("noted", [{}, {"capacity": 401_000}])
-def test_a_folder_keeps_the_capacity_that_it_began_with(noted, empty_folder):
-    given = ["--preset", "fast", "--distractors", "0", "--out", "d"]
-    for condition in command.read(EXPERIMENTS["distractors"], given).conditions:
-        settings = {name: value for name, value in condition.settings.items() if name != "capacity"} | noted
-        cells.claim_condition(Path("d"), grid.Condition(condition.labels, settings))
-    request = command.read(EXPERIMENTS["distractors"], given)
-    command.prepare(request)  # which refuses other settings than those that are noted
-    assert [condition.settings.get("capacity") for condition in request.conditions] == [noted.get("capacity")] * 2
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["--estimators", "none", "--episodes", "30000"],
-        ["--distractors", "7", "--samplers", "none", "--episodes", "30000"],
-    ],
-)
-def test_a_run_may_be_shorter_than_a_sensor_lasts_where_none_fails(argv):
-    for condition in command.read(EXPERIMENTS["curricula"], argv).conditions:
-        assert condition.config().schedule.capacity >= 30_000
 
 
 def test_diverged_seeds_are_run_one_by_one_once(empty_folder, capsys):

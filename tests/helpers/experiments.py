@@ -6,8 +6,12 @@ from pathlib import Path
 import pandas as pd
 
 from curious_jax import config as configs
+from experiments import ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
 from experiments.engine.cells import evaluations
 from experiments.engine.grid import Condition
+
+EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
+    ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep)}  # fmt: skip
 
 # A cell of a second or two, compilation aside.
 TINY = (

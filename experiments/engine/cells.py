@@ -56,8 +56,10 @@ class Inspection:
 def inspect(cell: Cell, out: Path) -> Inspection:
     """Read how far a cell is, and check the files of one that has ended.
 
+    A run that ended at fewer episodes than the cell asks for, and before its target, goes on from its checkpoint.
+
     Raises:
-      ConfigError: when its folder holds the run of another condition.
+      ConfigError: when its folder holds the run of another condition, or a shorter one without a checkpoint.
     """
     folder = cell.folder(out)
     note, config = files.read_object(note_path(folder)), read_config(folder)
@@ -66,6 +68,13 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     rows, problem = read_rows(folder / runfolder.METRICS)
     complete = config is not None and not problem and not lacking(cell, config, rows) and has_ended(cell, config, rows)
     state = _state(folder, note, config is not None, complete)
+    if state is CellState.DONE and config and not has_met_target(cell, config, rows) and is_shorter(cell, config):
+        if not checkpoints(folder):
+            raise ConfigError(
+                f"--episodes {_length(cell)}: {folder} ended after {config.schedule.episodes} and kept no checkpoint "
+                "to go on from (--keep-states keeps them); ask for that, or name another --out"
+            )
+        state = CellState.STARTED
     if state is CellState.MISSING:
         return Inspection(state, reason=note.get("reason", ""))
     if state is CellState.STARTED:
@@ -129,12 +138,15 @@ def parse_rows(data: bytes) -> tuple[list[Row], str]:
 def lacking(cell: Cell, config: TrainConfig, rows: list[Row], state: CellState = CellState.DONE) -> str:
     """Say what the rows of an ended run lack; empty when nothing.
 
-    A run that reached its target or diverged has ended early.
+    A run that reached its target or diverged has ended early. One that was lengthened has an evaluation more where it
+    ended before.
     """
     early, expected = config.target_success is not None or state is CellState.DIVERGED, evaluations(config)
+    due = set(expected)
     for seed in cell.seeds:
-        found = [row["episodes"] for row in rows if row.get("seed", cell.first) == seed]
-        last = found[-1:] if state is CellState.DIVERGED else []  # which may lie between two evaluations
+        every = [row["episodes"] for row in rows if row.get("seed", cell.first) == seed]
+        last = every[-1:] if state is CellState.DIVERGED else []  # which may lie between two evaluations
+        found = [*(at for at in every[: len(every) - len(last)] if at in due or at > expected[-1]), *last]
         if not found or [*found[: len(found) - len(last)], *last] != [*expected[: len(found) - len(last)], *last]:
             return f"{runfolder.METRICS} lacks evaluations of seed {seed}"
         if not early and len(found) < len(expected):
@@ -144,10 +156,30 @@ def lacking(cell: Cell, config: TrainConfig, rows: list[Row], state: CellState =
 
 def has_ended(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
     """Say whether rows that lack nothing are those of a whole run: to its last evaluation, or to its target."""
-    last, target = evaluations(config)[-1], config.target_success
-    own = [[row for row in rows if row.get("seed", cell.first) == seed] for seed in cell.seeds]
-    reached = target is not None and all(any(row.get(FRESH, -1.0) >= target for row in found) for found in own)
-    return reached or all(found and found[-1]["episodes"] == last for found in own)
+    last = evaluations(config)[-1]
+    own = _by_seed(cell, rows)
+    return has_met_target(cell, config, rows) or all(found and found[-1]["episodes"] == last for found in own)
+
+
+def has_met_target(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
+    """Say whether every seed's success on fresh episodes was the target that its run was to end at."""
+    target, own = config.target_success, _by_seed(cell, rows)
+    return target is not None and all(any(row.get(FRESH, -1.0) >= target for row in found) for found in own)
+
+
+def _by_seed(cell: Cell, rows: list[Row]) -> list[list[Row]]:
+    """The evaluations of each of a cell's seeds."""
+    return [[row for row in rows if row.get("seed", cell.first) == seed] for seed in cell.seeds]
+
+
+def is_shorter(cell: Cell, config: TrainConfig) -> bool:
+    """Say whether a run is to be trained for fewer episodes than its cell asks for."""
+    return config.schedule.episodes < _length(cell)
+
+
+def _length(cell: Cell) -> int:
+    """The training episodes that a cell asks for."""
+    return cell.condition.config(cell.first, cell.count).schedule.episodes
 
 
 def evaluations(config: TrainConfig) -> list[int]:
@@ -246,9 +278,9 @@ def hold(folder: Path) -> Iterator[int | None]:
 
 
 def claim_condition(out: Path, condition: Condition, experiment: str = "") -> None:
-    """Note a condition's labels and settings, and whose it is, in its folder, where they are not noted yet."""
+    """Note a condition's labels and settings, and whose it is, in its folder, unless that is noted there."""
     path = out / CELLS / condition.name / CONDITION
-    if not path.is_file():
+    if not path.is_file() or is_longer(condition.settings, files.read_object(path).get("settings") or {}):
         path.parent.mkdir(parents=True, exist_ok=True)
         runfolder.write_json(
             path, {"experiment": experiment, "labels": condition.labels, "settings": condition.settings}
@@ -278,9 +310,17 @@ def noted_settings(out: Path) -> dict[str, Any] | None:
     return next((note["settings"] for note in _notes(out) if isinstance(note.get("settings"), dict)), None)
 
 
-def check_condition(out: Path, condition: Condition) -> None:
+def is_longer(asked: Mapping[str, Any], noted: Mapping[str, Any]) -> bool:
+    """Say whether more training episodes are asked for than were noted."""
+    was, now = noted.get("episodes"), asked.get("episodes")
+    return isinstance(was, int) and isinstance(now, int) and was < now
+
+
+def check_condition(out: Path, condition: Condition, longer: bool = False) -> None:
     """Refuse settings that differ from those noted in a condition's folder.
 
+    Args:
+      longer: more training episodes than were noted may be asked for.
     Raises:
       ConfigError: naming the first setting that differs and both values, or the note when it cannot be read.
     """
@@ -290,6 +330,8 @@ def check_condition(out: Path, condition: Condition) -> None:
     noted, asked = files.read_object(path).get("settings"), runfolder.plain(condition.settings)
     if not isinstance(noted, dict):
         raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
+    if longer and is_longer(asked, noted):
+        noted = {**noted, "episodes": asked["episodes"]}
     refuse_others(noted, asked, f"the cells in {path.parent} have")
 
 
@@ -308,7 +350,7 @@ def refuse_others(was: Mapping[str, Any], now: Mapping[str, Any], those: str) ->
 
 
 def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:
-    """Refuse a run of another condition in a cell's folder.
+    """Refuse a run of another condition in a cell's folder; it may be shorter.
 
     Raises:
       ConfigError: naming the first setting that differs and both values.
@@ -318,10 +360,11 @@ def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:
         condition = Condition(condition.labels, {**condition.settings, "preset": preset})
     asked = configs.to_dict(condition.config(cell.first, cell.count))
     held = configs.to_dict(config)
+    free = {"devices", *(["episodes"] if is_shorter(cell, config) else [])}
     brought = {name for own in configs.PLATFORM_SETTINGS.values() for name in own} - condition.settings.keys()
     for name, (group, _) in configs.fields_by_name().items():
         was, now = (data[group][name] if group else data[name] for data in (held, asked))
-        if was != now and name not in {"devices", *brought} and group != "checkpoint":
+        if was != now and name not in {*free, *brought} and group != "checkpoint":
             raise ConfigError(
                 f"{folder}: its run has {option_name(name)} {show(was)} and this cell asks for {show(now)}; "
                 "move it away, or name another --out"

@@ -179,9 +179,18 @@ def _settings(experiment: Experiment, typed: dict[str, Any], out: str | None) ->
     folder = _folder(experiment, found.get("world", "fetch"), out)
     cells.check_owner(folder, experiment.name)
     noted = cells.noted_settings(folder)
-    if noted is not None:
-        return {**found, **({"capacity": noted["capacity"]} if "capacity" in noted else {})}
-    return {**found, "capacity": max(whole_run(platform, **found) for platform in ("cpu", "gpu"))}
+    whole = max(whole_run(platform, **found) for platform in ("cpu", "gpu"))
+    if noted is None:
+        return {**found, "capacity": whole}
+    if "capacity" not in noted:
+        return found
+    kept = noted["capacity"]
+    if cells.is_longer(found, noted) and kept < whole:
+        raise ConfigError(
+            f"--episodes {found['episodes']}: the store of the cells in {folder} keeps {kept} episodes and would drop "
+            f"the oldest; name another --out, or accept that with --capacity {kept}"
+        )
+    return {**found, "capacity": kept}
 
 
 def _passed_on(typed: dict[str, Any]) -> tuple[str, ...]:
@@ -227,7 +236,7 @@ def prepare(request: Request) -> list[Cell]:
     try:
         cells.check_owner(out, request.experiment)
         for condition in request.conditions:
-            cells.check_condition(out, condition)
+            cells.check_condition(out, condition, longer=not report_only)
         planned = plan.plan(request.conditions, request.seeds, request.group, out)
         if report_only and not any(cells.begun(one.cell.folder(out)) for one in planned):
             raise ConfigError(f"--report-only: {out} holds none of these cells; leave it out to run them")

@@ -215,7 +215,7 @@ def _complete(
         resume = found.state is CellState.STARTED
         if not attempts:
             say(f"{name}: {'resumes' if resume else 'begins'}; log: {cells.log_path(folder)}")
-        status = train(["--resume", str(folder)] if resume else [*cell.arguments(), "--out", str(folder)])
+        status = train(_resuming(cell, folder) if resume else [*cell.arguments(), "--out", str(folder)])
         attempts += 1
         if status in INTERRUPTED:
             return CellResult(name, False, "interrupted", True, attempts)
@@ -226,6 +226,15 @@ def _complete(
             say(f"{name}: {problem}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
         if status not in (program.DONE, program.DIVERGED):
             say(f"{name}: {reason}")
+
+
+def _resuming(cell: Cell, folder: Path) -> list[str]:
+    """Give the command line of curious_jax.train that goes on with a cell's run, to more episodes if it had fewer."""
+    config = cells.read_config(folder)
+    if config is None or not cells.is_shorter(cell, config):
+        return ["--resume", str(folder)]
+    cells.note_path(folder).unlink(missing_ok=True)  # of the end that it had
+    return ["--resume", str(folder), "--episodes", str(cell.condition.config().schedule.episodes)]
 
 
 def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, place: Place) -> int:

@@ -59,6 +59,23 @@ def test_a_sweep_killed_three_times_gives_the_undisturbed_table(tmp_path):
         (tmp_path / "calm" / "summary.md").read_text().split("\n", 3)[3:])  # fmt: skip
 
 
+@pytest.mark.slow
+def test_a_sweep_that_is_lengthened_is_the_longer_one(tmp_path):
+    """Its end before, at 18 episodes in cycles of four, lies between two evaluations."""
+    grid = [*TINY, "--algorithm", "curious", "--seeds", "0-2", "--group", "2", "--keep-states"]
+    finish(start("sweep", *grid, "--episodes", "32", out=tmp_path / "whole"))
+    finish(start("sweep", *grid, "--episodes", "18", out=tmp_path / "parts"))
+    output = finish(start("sweep", *grid, "--episodes", "32", "--report-only", out=tmp_path / "parts"), status=2)
+    assert "--episodes 32: the cells in " in output and " have 18;" in output
+    finish(start("sweep", *grid, "--episodes", "32", out=tmp_path / "parts"))
+    parts = without_times(tmp_path / "parts")
+    assert [row for row in parts if row["episodes"] != 20] == without_times(tmp_path / "whole")
+    assert len(parts) == len(without_times(tmp_path / "whole")) + 3
+    assert finish(start("sweep", *grid, "--episodes", "32", out=tmp_path / "parts")).startswith("2 cells in ")
+    output = finish(start("sweep", *grid, "--episodes", "18", out=tmp_path / "parts"), status=2)
+    assert "--episodes 18: the cells in " in output and " have 32;" in output
+
+
 def children_groups(pid):
     """The process groups of a process's children (each training has its own)."""
     listed = subprocess.run(["ps", "-o", "pgid=", "--ppid", str(pid)], capture_output=True, text=True).stdout

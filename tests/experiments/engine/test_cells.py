@@ -8,10 +8,11 @@ from helpers.experiments import condition, make_cell, records
 
 from curious_jax import config as configs
 from curious_jax.errors import ConfigError
+from curious_jax.run.rows import FRESH
 from experiments.analysis import table
 from experiments.engine import cells, plan
 from experiments.engine.cells import CellState
-from experiments.engine.grid import Cell
+from experiments.engine.grid import Cell, Condition
 
 CELL = Cell(condition(algorithm="curious"), 0, 2)
 
@@ -23,6 +24,63 @@ def folder(tmp_path):
 
 def state(tmp_path, cell=CELL):
     return cells.inspect(cell, tmp_path).state
+
+
+def test_a_run_that_ended_at_fewer_episodes_goes_on_from_its_checkpoint(tmp_path):
+    longer = Cell(condition(algorithm="curious", episodes=40), 0, 2)
+    shorter = Cell(Condition(longer.condition.labels, {**longer.condition.settings, "episodes": 25}), 0, 2)
+    folder = make_cell(shorter, tmp_path, states=["30"])  # in whole cycles
+    cells.note_end(folder, CellState.DONE)
+    assert state(tmp_path, shorter) is CellState.DONE
+    assert state(tmp_path, longer) is CellState.STARTED
+    cells.checkpoints(folder)[0].rmdir()
+    with pytest.raises(ConfigError, match="--episodes 40: .* ended after 25 and kept no checkpoint .*--keep-states"):
+        state(tmp_path, longer)
+    with pytest.raises(ConfigError, match="--episodes 30 and this cell asks for 20"):
+        longest = Cell(Condition(longer.condition.labels, {**longer.condition.settings, "episodes": 30}), 0, 2)
+        (folder / "config.json").write_text(json.dumps(configs.to_dict(longest.condition.config(0, 2))))
+        state(tmp_path, Cell(Condition(longer.condition.labels, {**longer.condition.settings, "episodes": 20}), 0, 2))
+
+
+def test_the_evaluation_where_a_run_ended_before_it_was_lengthened_is_no_damage(tmp_path):
+    cell = Cell(condition(algorithm="curious", episodes=40), 0, 1)
+    folder = make_cell(cell, tmp_path)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    more = lines[1].replace('"episodes": 20', '"episodes": 25')
+    (folder / "metrics.jsonl").write_text("".join([*lines[:2], more, *lines[2:]]))
+    assert state(tmp_path, cell) is CellState.DONE
+    (folder / "metrics.jsonl").write_text("".join([lines[0], more, *lines[2:]]))
+    assert state(tmp_path, cell) is CellState.DAMAGED
+
+
+def test_a_run_that_met_its_target_is_not_trained_on(tmp_path):
+    longer = Cell(condition(algorithm="curious", episodes=40, target_success=0.9), 0, 1)
+    shorter = Cell(Condition(longer.condition.labels, {**longer.condition.settings, "episodes": 20}), 0, 1)
+    folder = make_cell(shorter, tmp_path)
+    metrics = folder / "metrics.jsonl"
+    assert lacks_checkpoint(tmp_path, longer)  # it ended below its target
+    first, last = metrics.read_text().splitlines()
+    metrics.write_text(first + "\n" + json.dumps(json.loads(last) | {FRESH: 0.93}) + "\n")
+    assert state(tmp_path, longer) is CellState.DONE
+
+
+def lacks_checkpoint(tmp_path, cell):
+    with pytest.raises(ConfigError, match="kept no checkpoint"):
+        state(tmp_path, cell)
+    return True
+
+
+def test_more_episodes_are_noted_and_fewer_are_refused(tmp_path):
+    short, long = (condition(algorithm="curious", episodes=n) for n in (20, 40))
+    short, long = (Condition({"algorithm": "curious"}, one.settings) for one in (short, long))
+    cells.claim_condition(tmp_path, short)
+    with pytest.raises(ConfigError, match="--episodes 40: the cells in .* have 20"):
+        cells.check_condition(tmp_path, long)  # as with --report-only
+    cells.check_condition(tmp_path, long, longer=True)
+    cells.claim_condition(tmp_path, long)
+    cells.check_condition(tmp_path, long)
+    with pytest.raises(ConfigError, match="--episodes 20: the cells in .* have 40"):
+        cells.check_condition(tmp_path, short, longer=True)
 
 
 def test_states(tmp_path):

@@ -125,6 +125,17 @@ def test_a_folder_keeps_the_capacity_that_it_began_with(noted, empty_folder):
     assert [condition.settings.get("capacity") for condition in request.conditions] == [noted.get("capacity")] * 2
 
 
+def test_a_longer_run_must_not_drop_what_the_store_was_to_keep(empty_folder):
+    given = ["--preset", "fast", "--distractors", "0", "--out", "d"]
+    experiment = EXPERIMENTS["distractors"]
+    command.prepare(command.read(experiment, [*given, "--episodes", "1000"]))
+    with pytest.raises(ConfigError, match="--episodes 2000: the store of the cells in d keeps 1024 .* --capacity 1024"):
+        command.read(experiment, [*given, "--episodes", "2000"])
+    request = command.read(experiment, [*given, "--episodes", "2000", "--capacity", "1024"])
+    assert len(command.prepare(request)) == 20
+    command.read(experiment, [*given, "--episodes", "1020"])  # fits
+
+
 @pytest.mark.parametrize(
     "argv",
     [

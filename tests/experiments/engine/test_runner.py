@@ -11,7 +11,7 @@ from helpers.experiments import condition, make_cell
 
 from experiments.engine import cells, runner
 from experiments.engine.cells import CellState
-from experiments.engine.grid import Cell
+from experiments.engine.grid import Cell, Condition
 from experiments.engine.runner import Effort, Place, Stop
 
 CELL = Cell(condition(algorithm="curious"), 0, 2)
@@ -68,6 +68,25 @@ def test_a_cell_runs_once_and_is_then_skipped(tmp_path, monkeypatch):
     assert list((CELL.folder(tmp_path) / "checkpoints").iterdir()) == []  # the whole state went
     again, _ = run(tmp_path)
     assert (again.done, again.attempts) == (True, 0) and trainings.resumed == [False]
+
+
+def test_a_shorter_run_goes_on_to_more_episodes(tmp_path, monkeypatch):
+    Trainings(monkeypatch, tmp_path, (completes, 0))
+    run(tmp_path, keep_states=True)
+    longer = Cell(condition(algorithm="curious", episodes=40), 0, 2)
+    longer = Cell(Condition(CELL.condition.labels, longer.condition.settings), 0, 2)
+    folder, given = CELL.folder(tmp_path), []
+
+    def trains(arguments, *rest):
+        given.extend(arguments)
+        assert not cells.note_path(folder).exists()  # else a kill from here on would look like damage
+        folder.rename(folder.with_name("shorter"))
+        make_cell(longer, tmp_path)
+        return 0
+
+    monkeypatch.setattr(runner, "_train", trains)
+    assert runner.run_cell(longer, tmp_path, Effort(), print, Stop()).done
+    assert given == ["--resume", str(folder), "--episodes", "40"]
 
 
 def test_whole_states_stay_when_asked_for(tmp_path, monkeypatch):

@@ -70,6 +70,7 @@ class Progress:
     evaluated_at: int = 0  # training episodes at that evaluation
     metrics: tuple[Row, ...] = ()  # rows of the evaluation just made, one per seed; empty between evaluations
     rows: tuple[Row, ...] = ()  # all rows of this call of `fit`
+    unevaluated: bool = False  # the run was shortened to end here, between two evaluations
 
     @property
     def episodes(self) -> int:
@@ -156,7 +157,9 @@ def with_config(start: Progress, config: TrainConfig) -> Progress:
         was, wanted = configs.value(start.config, name), configs.value(config, name)
         raise SettingError(name, wanted, f"{was!r}, as in the run that continues; or begin a new run")
     reached = start.reached if config.target_success == start.config.target_success else (None,) * config.num_seeds
-    return dataclasses.replace(start, config=config, reached=reached)
+    before, now = start.config.schedule, config.schedule
+    shortened = now.cycles <= start.cycles < before.cycles and start.cycles % now.cycles_per_epoch != 0
+    return dataclasses.replace(start, config=config, reached=reached, unevaluated=start.unevaluated or shortened)
 
 
 Callback = Callable[[Progress], bool | None]
@@ -188,7 +191,8 @@ def fit(
     loop = _Loop(config, env)
     progress = loop.begin(start)
     while progress.status is Status.RUNNING:
-        progress = loop.run_cycles(progress)
+        if not progress.unevaluated:
+            progress = loop.run_cycles(progress)
         if loop.is_evaluation_due(progress):
             progress = loop.evaluate_and_report(progress)
         stop = any([call(progress) for call in callbacks])  # each of them, whatever those before it say
@@ -250,7 +254,10 @@ class _Loop:
             afresh = self._evaluate_afresh(progress)
             return dataclasses.replace(progress, status=Status.TARGET_REACHED, results=afresh)
         done = progress.cycles >= self.config.schedule.cycles
-        return dataclasses.replace(progress, status=Status.COMPLETED if done else Status.RUNNING)
+        over = done and not progress.unevaluated
+        return dataclasses.replace(
+            progress, status=Status.COMPLETED if over else Status.RUNNING, unevaluated=done and progress.unevaluated
+        )
 
     def at_now(self, progress: Progress) -> Progress:
         """Brings the wall time up to date."""
@@ -290,7 +297,7 @@ class _Loop:
         schedule, results = self.config.schedule, self._evaluate_now(progress)
         progress = self.at_now(dataclasses.replace(progress, results=results, evaluated_at=progress.episodes))
         metrics = tuple(make_rows(progress, self.env))
-        progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics)
+        progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics, unevaluated=False)
         if progress.status is Status.RUNNING:
             progress = self._decide(progress)
         if schedule.cvar_goals and progress.status in (Status.COMPLETED, Status.TARGET_REACHED):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from curious_jax import config as configs
 from curious_jax.cli import environment, program
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
@@ -185,7 +186,7 @@ def _modules(names: str, table: Any) -> list[int]:
     """Returns the indices of the modules asked for."""
     if names == "all":
         return [int(i) for i in np.flatnonzero(table.achievable)]
-    asked = options.convert("--modules", names, tuple[str, ...])
+    asked = [configs.canonical(name) for name in options.convert("--modules", names, tuple[str, ...])]
     for name in asked:
         if name not in table.names:
             raise ConfigError(

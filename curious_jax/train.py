@@ -11,7 +11,6 @@ buffer failed; interrupted and saved: 130 (Ctrl-C), 143 (SIGTERM), 129 (SIGHUP: 
 """
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,6 +134,7 @@ def _run(
 ) -> int:
     """Trains, from the beginning or a checkpoint, and prints how it ended."""
     from curious_jax.fit import begin, fit
+    from curious_jax.run import checkpoints
     from curious_jax.show import curves
 
     try:
@@ -152,13 +152,13 @@ def _run(
             folder.write_summary(summary(config, env, progress))
     except OSError as error:
         move = program.SHORTAGES.get(error.errno or 0, "see what became of it")
-        advice = f"{move}, then continue with --resume {shlex.quote(str(folder.path))}"
+        advice = f"{move}, then {checkpoints.way_on(folder.path)}"
         return program.fail(f"{folder.path}: cannot be written to ({error.strerror}); {advice}", program.FAILED)
     with contextlib.suppress(Exception):  # the run is done and saved; no picture is worth its exit status
         print(curves.small_plot(runfolder.read_rows(folder.path)))
     print(f"{progress.status}: {_success_line(progress)}\ncurves: {folder.path / runfolder.CURVES}")
     print(f"watch it with: {program.command('play', folder.path)}")
-    if progress.status == "interrupted":
+    if progress.status == "interrupted" and not recorder.problem:  # which says how, where nothing could be saved
         print(f"continue with: {program.command('train', '--resume', folder.path)}")
     if progress.status == "diverged" and config.num_seeds > 1:
         which = ", ".join(map(str, progress.diverged_seeds))

@@ -123,6 +123,7 @@ def test_cycles_round_up_and_epochs_have_at_least_one():
         (dict(normalize="on"), "normalize='on'", "True or False"),
         (dict(episodes=64, perturb_at=65), "perturb_at=65", "at most episodes=64"),
         (dict(episodes=2 * 10**9), "episodes=2000000000", "a whole number of 1 or more, at most 1000000000"),
+        (dict(seed=2**31 - 10**6 - 1, num_seeds=2), "seed=2146483647", "at most 2146483646 with num_seeds=2"),
     ],
 )
 def test_refusals_name_the_argument_and_the_right_values(settings, argument, wanted):
@@ -132,6 +133,11 @@ def test_refusals_name_the_argument_and_the_right_values(settings, argument, wan
     assert message.startswith(argument)
     assert wanted in message
     assert "\n" not in message
+
+
+def test_a_range_that_has_an_upper_end_names_no_other():
+    with pytest.raises(ConfigError, match=r"between 0 and 100$"):
+        make_config(distractors=2 * 10**9)
 
 
 @pytest.mark.parametrize("name", ["num_envs", "episodes", "window", "hidden_size", "num_seeds", "seed", "distractors"])

@@ -221,6 +221,19 @@ def test_a_run_that_is_done_continues_with_more_episodes(scripted):
     assert (second.status, second.episodes, second.config.schedule.episodes) == ("completed", 32, 32)
 
 
+def test_a_run_that_is_shortened_to_where_it_is_ends_with_its_evaluation(scripted):
+    settings = dict(evaluation_interval=32)
+    first, _, _ = scripted(callback=[lambda progress: True], settings=settings)
+    assert (first.status, first.episodes, len(first.rows)) == ("interrupted", 8, 0)
+    second, script, reports = scripted(start=first, settings=settings | dict(episodes=8))
+    assert (second.status, second.episodes, script.cycles) == ("completed", 8, [])
+    assert [row["episodes"] for row in second.rows] == [8]
+    again, script, _ = scripted(start=second, settings=settings | dict(episodes=8))
+    assert (again.status, again.rows, script.cycles) == ("completed", (), [])
+    longer, script, _ = scripted(start=second, settings=settings | dict(episodes=16))
+    assert (longer.status, longer.episodes, script.cycles) == ("completed", 16, [1])
+
+
 @pytest.mark.parametrize("other", [dict(seed=5), dict(evaluation_interval=16), dict(num_seeds=2)])
 def test_a_run_does_not_continue_as_another(scripted, other):
     first, _, _ = scripted(settings=dict(episodes=16))

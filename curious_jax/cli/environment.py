@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import curious_jax
+from curious_jax import config as configs
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 
@@ -101,7 +102,7 @@ def with_modules_evaluated(env: Any, names: Iterable[str]) -> Any:
     Raises:
       ConfigError: on a module that it does not have.
     """
-    modules, names = env.modules.modules, tuple(names)
+    modules, names = env.modules.modules, tuple(map(configs.canonical, names))
     if not names:
         raise ConfigError(f"--modules: name at least one of {', '.join(env.modules.names)}")
     for name in names:

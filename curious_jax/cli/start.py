@@ -30,6 +30,7 @@ FIXED = {
     "jax_random_seed_offset": 0,
     "jax_raise_persistent_cache_errors": False,
 }
+CACHE = "jax_enable_compilation_cache"
 _changed: dict[str, Any] = {}  # JAX's settings that a program has changed, as they were
 _made: list[Path] = []  # folders that were made for --cache, the outermost first
 
@@ -66,11 +67,19 @@ def _fix_settings() -> None:
     for name, value in FIXED.items():
         was = getattr(getattr(jax.config, name), "value", getattr(jax.config, name))
         if was is not None and was != value:
-            _changed.setdefault(name, was)
-            jax.config.update(name, value)
+            _set(name, value)
             unused.append(f"{name.upper()}={was}")
     if unused:
         note(f"{', '.join(unused)}: this program does not use that and ignores it")
+
+
+def _set(name: str, value: Any) -> None:
+    """Changes one of JAX's settings until the end of the program."""
+    import jax
+
+    found = getattr(jax.config, name)
+    _changed.setdefault(name, getattr(found, "value", found))
+    jax.config.update(name, value)
 
 
 def check_limits() -> None:
@@ -105,7 +114,7 @@ def keep_compiled(folder: str | None) -> None:
     import jax
 
     if folder == "none":
-        jax.config.update("jax_enable_compilation_cache", False)
+        _set(CACHE, False)
         return
     if folder is not None and not folder.strip():
         raise ConfigError("--cache: must name a folder, or be none")
@@ -119,7 +128,7 @@ def keep_compiled(folder: str | None) -> None:
             raise ConfigError(f"--cache {folder[:100]}: {why}; give another folder, or none")
         if why:
             note(f"{path}: {why}; compiled programs are not kept")
-            jax.config.update("jax_enable_compilation_cache", False)
+            _set(CACHE, False)
             return
     jax.config.update("jax_compilation_cache_dir", path)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:  # JAX keeps nothing below a second
@@ -173,8 +182,11 @@ def restored() -> Iterator[None]:
         finally:
             for name in set(_changed) - outer:
                 import jax
+                from jax.experimental.compilation_cache import compilation_cache
 
                 jax.config.update(name, _changed.pop(name))
+                if name == CACHE:  # whether there is one JAX asks once
+                    compilation_cache.reset_cache()
             while len(_made) > made:
                 with contextlib.suppress(OSError):  # it holds something
                     _made.pop().rmdir()

@@ -43,6 +43,8 @@ from curious_jax.errors import ConfigError
 from curious_jax.errors import SettingError as SettingError
 from curious_jax.errors import option_name as option_name
 
+LAST_SEED = 2**31 - 10**6 - 1
+
 
 @dataclass(frozen=True)
 class TrainConfig(Settings):
@@ -79,7 +81,7 @@ class TrainConfig(Settings):
         "paper's, or the point world's; auto: by world and machine",
         choices=PRESETS,
     )  # fmt: skip
-    seed: int = option(0, "random seed", "", 0, 2**31 - 10**6 - 1)
+    seed: int = option(0, "random seed", "", 0, LAST_SEED)
     num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1")
     devices: int | str = option(
         1,
@@ -120,6 +122,9 @@ class TrainConfig(Settings):
         begins = self.perturbation.perturb_at
         within = f"at most episodes={schedule.episodes}, the length of the run"
         require(begins is None or begins <= schedule.episodes, "perturb_at", begins, within)
+        last = self.seed + self.num_seeds - 1
+        within = f"at most {LAST_SEED - self.num_seeds + 1} with num_seeds={self.num_seeds}"
+        require(last <= LAST_SEED, "seed", self.seed, within)
 
     def _check_curriculum(self) -> None:
         """Refuses an estimator that nothing asks, and an order that nothing follows."""
@@ -292,6 +297,8 @@ def _merge(platform: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     if preset == "auto":
         preset = "point" if world == "point" else "gpu" if platform in ("gpu", "cuda", "tpu") else "cpu"
     brought = {**PRESET_SETTINGS[preset], **PLATFORM_SETTINGS.get(platform, {})}
+    if "window" in settings:  # which a span would replace
+        brought["window_span"] = None
     merged = {**brought, **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm]}
     return {**merged, **FIXED_SETTINGS.get(algorithm, {}), **settings, "preset": preset}
 

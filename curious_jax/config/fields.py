@@ -113,7 +113,7 @@ def check(name: str, f: dataclasses.Field, value: Any) -> None:
     wanted, now = allowed(f), OLD_VALUES.get(name, {}).get(value) if isinstance(value, str) else None
     if isinstance(now, str):
         wanted += f" ({value} is now {now})"
-    if kind(f) is int and isinstance(value, int) and value > MAX_COUNT:
+    if kind(f) is int and isinstance(value, int) and value > MAX_COUNT and bounds(f).endswith("more"):
         wanted += f", at most {MAX_COUNT}"
     require(fits(f, value), name, value, wanted)
 

@@ -61,10 +61,9 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     # Memory, with each episode's relevance to every module [line 15].
     relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
-    if not config.hindsight.interest_replay:
-        relevant = jnp.ones_like(relevant)
-    statistics = normalizer.update(state.normalizer, modules, episode, relevant, config.hindsight.probability)
-    store = replay.add(state.replay, episode, relevant)
+    serves = relevant if config.hindsight.interest_replay else jnp.ones_like(relevant)
+    statistics = normalizer.update(state.normalizer, modules, episode, serves, config.hindsight.probability)
+    store = replay.add(state.replay, episode, serves)
 
     # Self-evaluation results → competence, LP, p_LP [lines 16-19].
     windows = curriculum.update(state.curriculum, module, episode.success, self_evaluation & episode.valid)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax import config as configs
 from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
@@ -133,7 +134,7 @@ class TrainedPolicy:
         return np.asarray(self._act(obs, goal, jnp.asarray(module, jnp.int32)))
 
     def _index(self, module: str) -> int:
-        flat = self.config.algorithm == "her"
+        flat, module = self.config.algorithm == "her", configs.canonical(module)
         if flat != (module == ALL) or (not flat and module not in self.modules):
             raise ConfigError(f"module {module!r}: must be {ALL if flat else 'one of ' + ', '.join(self.modules)}")
         return FLAT if flat else self.modules.index(module)

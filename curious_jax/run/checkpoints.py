@@ -19,6 +19,7 @@ import dataclasses
 import errno
 import logging
 import os
+import shlex
 import shutil
 import threading
 import time
@@ -67,6 +68,17 @@ def _from_elsewhere(record: logging.LogRecord) -> bool:
 def step(path: Path) -> int:
     """The environment steps after which a checkpoint was made."""
     return int(path.name.removeprefix(OLD_PREFIX))
+
+
+def way_on(run: Path) -> str:
+    """Says how a run goes on that could not be written: resumed, or begun again where no checkpoint was written."""
+    if states(run / runfolder.CHECKPOINTS) or not runfolder.has_results(run):
+        return f"continue with --resume {_quoted(run)}"
+    return f"start again with --config {_quoted(run / runfolder.CONFIG)}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def states(folder: Path) -> list[Path]:
@@ -233,8 +245,7 @@ class Saver:
             self._write(progress, best, copy=False)
             self._writer.wait()
         except Exception as error:
-            again = f"resume with --resume {self._run.path}" if states(self._folder) else "start again"
-            raise SaveError(f"{self._problem(error)}; make room there, then {again}") from None
+            raise SaveError(f"{self._problem(error)}; make room there, then {way_on(self._run.path)}") from None
         self._remove_older()
 
     def close(self) -> None:
@@ -250,7 +261,7 @@ class Saver:
             files.remove(folder)
         kept = states(self._folder)
         run = self._run.path
-        again = f"--resume {run}" if kept else f"--config {run / runfolder.CONFIG}"
+        again = f"--resume {_quoted(run)}" if kept else f"--config {_quoted(run / runfolder.CONFIG)}"
         report = {
             "not_finite": not_finite(progress.state),
             "seeds": list(progress.diverged_seeds),

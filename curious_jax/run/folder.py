@@ -255,6 +255,12 @@ def reopen(path: str | Path) -> RunFolder:
         raise ConfigError(f"--resume {path}: cannot be written to ({error.strerror}); copy it elsewhere") from None
 
 
+def has_results(run: Path) -> bool:
+    """Tells whether a run's folder holds figures that a new start would cost."""
+    metrics = run / METRICS
+    return (run / SUMMARY).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
+
+
 def nearest(run: Path, others: Iterable[str] = ()) -> str:
     """Says which run beside a missing one, or which of the other names, may be meant: `did you mean NAME? `, or ''."""
     try:

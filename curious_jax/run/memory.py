@@ -174,6 +174,8 @@ def _culprit(config: TrainConfig, needed: Need, room: float) -> tuple[str, int, 
     """Returns (option, its value, what to lower) of a run that does not fit."""
     parts = dataclasses.asdict(needed)
     name = max(parts, key=lambda part: parts[part])
+    if name == "window" and config.curriculum.window_span is not None:
+        return option_name("window_span"), config.curriculum.window_span, option_name("window_span")
     group, _ = fields_by_name()[name]
     option, value = option_name(name), getattr(getattr(config, str(group)), name)
     part = parts[name] + (parts["checkpoint_minutes"] if name == "capacity" else 0)

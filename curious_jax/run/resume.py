@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,12 +161,12 @@ def find(run: str | Path) -> Found:
     except ConfigError as error:
         raise ConfigError(str(error).replace("--config", "--resume", 1)) from None
     kept = checkpoints.states(run_checkpoints(run))
-    if not kept and not _has_results(run):
+    if not kept and not runfolder.has_results(run):
         return Found(run, run, config, NOTHING)
     if not kept:
         raise ConfigError(
             f"--resume {run}: holds no checkpoint (no {runfolder.CHECKPOINTS}/STEP); "
-            f"start again with --config {run / runfolder.CONFIG}"
+            f"start again with --config {shlex.quote(str(run / runfolder.CONFIG))}"
         )
     damaged: dict[Path, str] = {}
     for path in reversed(kept):
@@ -180,7 +181,7 @@ def find(run: str | Path) -> Found:
     path, why = next(iter(damaged.items()))
     raise ConfigError(
         f"{path}: the checkpoint is damaged ({why}) and there is no other; "
-        f"start again with --config {run / runfolder.CONFIG}"
+        f"start again with --config {shlex.quote(str(run / runfolder.CONFIG))}"
     )
 
 
@@ -221,12 +222,6 @@ def run_checkpoints(run: str | Path) -> Path:
     return Path(run) / runfolder.CHECKPOINTS
 
 
-def _has_results(run: Path) -> bool:
-    """Tells whether the folder holds figures that a new start would cost."""
-    metrics = run / runfolder.METRICS
-    return (run / runfolder.SUMMARY).exists() or (metrics.is_file() and metrics.stat().st_size > 0)
-
-
 def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
     """Refuses to continue from a checkpoint of another run.
 
@@ -261,6 +256,9 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
     config = dataclasses.replace(found.config, imports=imports, **given)
     if "episodes" in settings:
         schedule = dataclasses.replace(config.schedule, episodes=settings["episodes"])
+        fails = config.perturbation.perturb_at
+        if fails is not None and schedule.episodes < fails:
+            raise ConfigError(f"--episodes {schedule.episodes}: the sensor fails after {fails}; give as many or more")
         config = dataclasses.replace(config, schedule=schedule)
         if schedule.cycles < found.info["progress"]["cycles"]:
             raise ConfigError(f"--episodes {schedule.episodes}: {found.run} has done {found.episodes}; give more")
@@ -293,7 +291,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
     except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
         raise ConfigError(
             f"{found.path}: cannot be read ({checkpoints.reason(error)}); remove it to continue from one before it, "
-            f"or start again with --config {found.run / runfolder.CONFIG}"
+            f"or start again with --config {shlex.quote(str(found.run / runfolder.CONFIG))}"
         ) from None
     if old:
         tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)

@@ -106,8 +106,9 @@ def test_child_processes_are_told():
     assert cell.arguments()[:2] == ["--import", "a,b"]
 
 
-def test_only_the_modules_asked_for_are_evaluated(finished_run, capsys):
-    assert evaluate.main([str(finished_run), "--episodes", "10", "--modules", "push", "--json"]) == 0
+@pytest.mark.parametrize("name", ["push", "push1"])
+def test_only_the_modules_asked_for_are_evaluated(finished_run, capsys, name):
+    assert evaluate.main([str(finished_run), "--episodes", "10", "--modules", name, "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["success"]) == ["push"]
 
 

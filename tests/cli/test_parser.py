@@ -176,6 +176,18 @@ def test_settings_of_ones_own_in_yaml(tmp_path):
     assert configs.make_config(**settings("--config", str(path), "--preset", "cpu")).preset == "cpu"
 
 
+def test_a_window_that_is_given_is_the_window(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(configs.to_dict(configs.make_config(preset="fast"))))
+    for given in (["--preset", "fast"], ["--config", str(path)]):
+        usual, own = (configs.make_config(**settings(*given, *more)).curriculum for more in ([], ["--window", "100"]))
+        assert (usual.window, usual.window_span) == (40, 400)
+        assert (own.window, own.window_span) == (100, None)
+    with pytest.raises(ConfigError, match="--window 100: has no effect with --window-span 400; leave one of them out"):
+        settings("--window", "100", "--window-span", "400")
+    assert configs.make_config(**settings("--window", "100", "--window-span", "none")).curriculum.window == 100
+
+
 def test_an_error_crosses_to_another_process():
     error = configs.SettingError("num_envs", 0, "1 or more")
     again = pickle.loads(pickle.dumps(error))

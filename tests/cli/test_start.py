@@ -24,7 +24,8 @@ def jax_settings(monkeypatch):
     held = {name: getattr(jax.config, name) for name in NAMES}
     monkeypatch.delenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", raising=False)
     jax.config.update("jax_compilation_cache_dir", None)
-    yield jax.config
+    with start.restored():
+        yield jax.config
     for name, value in held.items():
         jax.config.update(name, value)
 
@@ -48,6 +49,18 @@ def test_jaxs_own_setting_goes_before_and_the_option_before_that(jax_settings, t
 def test_none_keeps_nothing(jax_settings):
     start.keep_compiled("none")
     assert not jax_settings.jax_enable_compilation_cache
+
+
+def test_none_is_for_one_program(jax_settings, tmp_path):
+    with start.restored():
+        start.keep_compiled("none")
+        jax.jit(lambda x: x + 1)(1.0)
+    assert jax_settings.jax_enable_compilation_cache
+    with start.restored():
+        start.keep_compiled(str(tmp_path / "kept"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.jit(lambda x: x + 2)(1.0)
+    assert any((tmp_path / "kept").iterdir())
 
 
 def test_a_cache_folder_that_others_can_write_to_is_not_used(jax_settings, tmp_path, monkeypatch, capsys):

@@ -353,6 +353,17 @@ def test_self_evaluations_keep_uniform_goals(share):
     assert (goal == 7.0).all() if share == 0.0 else (np.abs(goal) < 1.1).all() and (goal != 0).any()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("interest_replay", [True, False])
+def test_goals_learn_from_what_changed_whatever_replay_takes(interest_replay):
+    run = make_run(tiny_config(goals="mega", interest_replay=interest_replay))
+    after, _ = jax.jit(functools.partial(trainer.train_cycle, run))(trainer.init(run.config, run.env))
+    store, length = after.replay, run.config.schedule.num_envs
+    moved = jax.vmap(run.env.modules.relevant)(store.obs[:length, 0], store.obs[:length, -1])
+    assert (np.asarray(after.goals.size) == np.asarray(moved).sum(axis=0)).all()
+    assert not np.asarray(moved).all()  # or the test shows nothing
+
+
 @pytest.mark.parametrize("algorithm", ["her", "mgme"])
 def test_algorithms_without_a_choice_refuse_goals(algorithm):
     with pytest.raises(SettingError, match="goals") as refusal:

@@ -246,8 +246,22 @@ def test_a_run_whose_last_checkpoint_fails_says_so(small, empty_folder, monkeypa
     monkeypatch.setattr(manifest, "seal", full_disk)
     assert train.main([*small, "--distractors", "1", "--out", "run"]) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "No space left on device" in error and error.endswith("start again\n")
+    assert (
+        error.count("\n") == 1
+        and "No space left on device" in error
+        and error.endswith("start again with --config run/config.json\n")
+    )
     assert json.loads((empty_folder / "run" / "summary.json").read_text())["status"] == "completed"
+
+
+def test_the_way_on_is_one_that_resume_would_take(tmp_path):
+    run = tmp_path / "a run"
+    run.mkdir()
+    assert checkpoints.way_on(run) == f"continue with --resume '{run}'"  # nothing is lost by beginning again
+    (run / "metrics.jsonl").write_text("{}\n")
+    assert checkpoints.way_on(run) == f"start again with --config '{run}/config.json'"
+    (run / "checkpoints" / "160").mkdir(parents=True)
+    assert checkpoints.way_on(run) == f"continue with --resume '{run}'"
 
 
 def test_debris_is_no_checkpoint_and_goes(make):

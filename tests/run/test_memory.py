@@ -149,6 +149,8 @@ def test_what_does_not_fit_says_what_to_lower(monkeypatch):
     [
         ({"num_envs": 10**6, "capacity": 10**6}, "--num-envs 1000000:", "lower --num-envs$"),
         ({"hidden_size": 10**5}, "--hidden-size 100000:", "lower --hidden-size$"),
+        ({"window": 10**9}, "--window 1000000000:", "lower --window$"),
+        ({"window_span": 10**9}, "--window-span 1000000000:", "lower --window-span$"),
         ({"batch_size": 10**6}, "--batch-size 1000000:", "lower --batch-size$"),
         ({"evaluation_episodes": 10**6}, "--evaluation-episodes 1000000:", "lower --evaluation-episodes$"),
         ({"num_seeds": 10**6}, "--capacity 8000:", r"or --num-seeds \(now 1000000\)$"),

@@ -137,8 +137,10 @@ class CuriousBraxEnv(Env):
         modules, obs = self.env.modules, asked.world.obs
         goal = modules.goal_at(asked.goal, asked.module, obs)
         sparse = modules.reward(obs, goal, asked.module)
-        outcome = jnp.where(modules.mask(asked.module), modules.outcomes(obs), 0.0)
-        reward = -jnp.linalg.norm(outcome - goal) if self.dense else sparse
+        mask = modules.mask(asked.module)
+        outcome = jnp.where(mask, modules.outcomes(obs), 0.0)
+        # A module without a goal of numbers has no distance to it.
+        reward = jnp.where(mask.any(), -jnp.linalg.norm(outcome - goal), sparse) if self.dense else sparse
         return jnp.where(sparse == 0.0, 1.0, 0.0), reward
 
 

@@ -18,3 +18,9 @@ class ArgumentError(ValueError):
 
     def __reduce__(self) -> Any:
         return ArgumentError, (self.argument, self.message, self.value)
+
+
+def check_index(what: str, k: int, count: int) -> None:
+    """Refuses the k-th of things that are counted from 1 where there are fewer. Raises ValueError, saying how many."""
+    if not 1 <= k <= count:
+        raise ValueError(f"{what} {k} does not exist: the scene has {count}, counted from 1")

@@ -38,13 +38,17 @@ def check(module: "Module", obs_size: int) -> None:
     Raises:
       ArgumentError: naming the part at fault, what it gives and what it should.
     """
-    name, obs, goal = module.name, _floats(obs_size), _floats(module.goal_size)
+    name, size = module.name, module.goal_size
+    if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 0:
+        raise _error(name, f"goal_size is {size!r}; it must be a whole number of 0 or more")
+    obs, goal = _floats(obs_size), _floats(size)
     key = jax.eval_shape(lambda: jax.random.key(0))
     own = (module.goal_size,)
     _expect(name, "outcome", own, "goal_size says", module.outcome, obs)
     _expect(name, "sample_goal", own, "goal_size says", module.sample_goal, key)
     _expect(name, "goal_at", own, "goal_size says", module.goal_at, goal, obs)
-    _expect(name, "mirror", own, "goal_size says", module.mirror, goal)
+    if module.mirror is not None:
+        _expect(name, "mirror", own, "goal_size says", module.mirror, goal)
     _expect_flag(name, "solved", module.solved, obs, goal)
     for guide in module.guides:
         _shape(name, "a guide's goal", guide.goal, obs, goal)
@@ -99,8 +103,6 @@ def _floats(size: int) -> jax.ShapeDtypeStruct:
 
 
 def _expect(name: str, part: str, wanted: tuple[int, ...], by: str, function: Any, *arguments: Any) -> None:
-    if function is None:
-        return
     found = _shape(name, part, function, *arguments)
     if found != wanted:
         raise _error(name, f"{part} gives shape {found}; it must be {wanted}, as {by}")
@@ -118,6 +120,8 @@ def _shape(name: str, part: str, function: Any, *arguments: Any) -> tuple[int, .
 
 def _trace(name: str, part: str, function: Any, *arguments: Any) -> Any:
     """Returns shape and type of what a function gives; a Python number counts as an array."""
+    if not callable(function):
+        raise _error(name, f"{part} is {function!r}; it must be a function")
     trace = lambda: jax.eval_shape(lambda *given: jnp.asarray(function(*given)), *arguments)  # noqa: E731
     return _attempt(name, part, function, trace)
 

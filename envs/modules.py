@@ -95,10 +95,12 @@ def register(name: str, build: Callable[[Any], Module], cubes: int = 1) -> None:
       build: observation layout -> Module of that name.
       cubes: number of cubes that its scene needs.
     Raises:
-      ArgumentError: on a name with other characters, or one of the worlds' own modules.
+      ArgumentError: on a name with other characters, on `all`, or on one of the worlds' own modules.
     """
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ArgumentError("name", "use letters, digits, - and _ only", name)
+    if name == "all":
+        raise ArgumentError("name", "stands for every module of a run; take another name", name)
     if module_names.is_built_in(name):
         raise ArgumentError(
             "name", f"the worlds have a module of this name; take another name, such as my-{name}", name
@@ -156,6 +158,8 @@ def _build_registered(name: str, layout: Any) -> Module:
     if not isinstance(module.guides, tuple) or not all(isinstance(guide, Guide) for guide in module.guides):
         raise ArgumentError("modules", f"{name}: guides must be a tuple of envs.modules.Guide, such as (Guide(...),)")
     for guide in module.guides:
+        if not isinstance(guide.module, str):
+            raise ArgumentError("modules", f"{name}: its guide names {guide.module!r}; give a module's name, a text")
         if guide.module not in _REGISTRY and not module_names.is_built_in(guide.module):
             raise ArgumentError(
                 "modules",
@@ -243,7 +247,8 @@ class ModuleTable:
     @staticmethod
     def _moved(module: Module, first: jax.Array, last: jax.Array) -> jax.Array:
         interest = module.interest or module.outcome
-        change = jnp.abs(interest(last) - interest(first))
+        before, after = (jnp.asarray(interest(obs), jnp.float32) for obs in (first, last))
+        change = jnp.abs(after - before)
         return jnp.any(change > RELEVANCE_THRESHOLD) if change.size else jnp.array(True)
 
     def sample_goal(self, key: jax.Array, module: jax.Array) -> jax.Array:

@@ -19,7 +19,7 @@ import numpy as np
 from flax import struct
 
 from envs import module_names
-from envs.errors import ArgumentError
+from envs.errors import ArgumentError, check_index
 from envs.modules import Guide, Module, ModuleTable, build_table, distance_solved, list_names, registered
 
 ARENA = 0.5  # the square is [-ARENA, ARENA]²
@@ -67,14 +67,17 @@ class PointLayout:
 
     def cube_position(self, k: int) -> slice:
         """Object k, from 1."""
+        check_index("object", k, self.num_cubes)
         return slice(4 * k - 2, 4 * k)
 
     def cube_relative_position(self, k: int) -> slice:
         """Object k minus the point."""
+        check_index("object", k, self.num_cubes)
         return slice(4 * k, 4 * k + 2)
 
     def distractor_position(self, k: int) -> slice:
         """Distractor k, from 1."""
+        check_index("distractor", k, self.num_distractors)
         start = 2 + 4 * self.num_cubes + 2 * (k - 1)
         return slice(start, start + 2)
 

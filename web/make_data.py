@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None) -> int:
     stages = [browser.describe_policy(*pair) for pair in zip(loaded, names, strict=True)]
     if any(stage["modules"] != stages[0]["modules"] for stage in stages):
         raise ConfigError("the stages of the page must have the same modules")
+    if any(one.config.start != loaded[0].config.start for one in loaded):
+        raise ConfigError("the stages of the page must have been trained with the same --start")
     world = page_world.describe(loaded[0].env, loaded[0].config.start, curves.colour)
     (FOLDER / "licences").mkdir(parents=True, exist_ok=True)
     (FOLDER / browser.DATA).write_text(browser.data(world, stages))

@@ -1,5 +1,6 @@
 """Trained policies to act with, and the way to keep one after `fit`."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class TrainedPolicy:
         """The policy as a function of the observation dicts of one of our Gymnasium environments.
 
         Args:
-          env: made by gymnasium.make or make_vec with an id of envs.gymnasium_env.
+          env: made by gymnasium.make or make_vec with an id of envs.gymnasium_env, in any of Gymnasium's vectors.
         Returns:
           observation dict -> action [A], or [E, A] for a vector environment.
         Raises:
@@ -87,7 +88,7 @@ class TrainedPolicy:
             the environment's modules, or its cubes are others.
         """
         self._check_gymnasium()
-        goals, known = env.unwrapped.goals, self.modules
+        goals, known = _goals_of(env), self.modules
         for name in goals.slots:
             if name not in known:
                 table = self.env.modules
@@ -138,6 +139,21 @@ class TrainedPolicy:
         if flat != (module == ALL) or (not flat and module not in self.modules):
             raise ConfigError(f"module {module!r}: must be {ALL if flat else 'one of ' + ', '.join(self.modules)}")
         return FLAT if flat else self.modules.index(module)
+
+
+def _goals_of(env: Any) -> Any:
+    """Returns the goal space of one of our Gymnasium environments, or of those in a vector.
+
+    Raises:
+      ConfigError: when it is another's.
+    """
+    goals = getattr(env.unwrapped, "goals", None)
+    if goals is None and hasattr(env, "get_attr"):  # Gymnasium's own vectors
+        with contextlib.suppress(AttributeError):
+            goals = env.get_attr("goals")[0]
+    if not hasattr(goals, "slots"):
+        raise ConfigError('the environment is none of envs.gymnasium_env; take gymnasium.make("CuriousFetch-v0")')
+    return goals
 
 
 def load_policy(

@@ -53,7 +53,7 @@ def register(name: str, make: Maker) -> None:
     Raises:
       ConfigError: on a name with other characters, or of a sink that runs have already.
     """
-    if not name.replace("-", "_").isidentifier():
+    if not name.replace("_", "").replace("-", "").isalnum():
         raise ConfigError(f"sink {name}: use letters, digits, - and _ only")
     if name in (TENSORBOARD, WANDB):
         raise ConfigError(f"sink {name}: runs have one of that name; choose another")

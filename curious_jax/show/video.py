@@ -135,16 +135,27 @@ def label(picture: np.ndarray, name: str, paint: Any, solved: bool, progress: fl
     unit = max(height / 48, 4.0)  # everything scales with the tile
     font = ImageFont.load_default(2.2 * unit)
 
+    def wide(text: str) -> float:
+        box = draw.textbbox((0, 0), text, font=font)
+        return box[2] - box[0] + 2 * unit
+
+    def shortened(text: str, room: float) -> str:
+        shorter = [text, *(text[:end] + "…" for end in range(len(text) - 1, 0, -1))]
+        return next((one for one in shorter if wide(one) <= room), "")
+
     def chip(text: str, fill: Any, left: bool) -> None:
         box = draw.textbbox((0, 0), text, font=font)
-        wide, top = box[2] - box[0] + 2 * unit, unit
-        x = unit if left else width - unit - wide
-        draw.rounded_rectangle((x, top, x + wide, top + 3.6 * unit), radius=0.8 * unit, fill=fill)
+        top = unit
+        x = unit if left else width - unit - wide(text)
+        draw.rounded_rectangle((x, top, x + wide(text), top + 3.6 * unit), radius=0.8 * unit, fill=fill)
         draw.text((x + unit - box[0], top + 1.8 * unit), text, font=font, fill=_WHITE, anchor="lm")
 
-    chip(name, paint, left=True)
-    if solved or ended:
-        chip("solved" if solved else "not solved", _GREEN if solved else _GREY, left=False)
+    status = ("solved" if solved else "not solved") if solved or ended else ""
+    beside = shortened(name, width - 3 * unit - wide(status)) if status else ""
+    if beside:  # else there is room for the name alone; the border and the bar say the rest
+        chip(status, _GREEN if solved else _GREY, left=False)
+    if shown := beside or shortened(name, width - 2 * unit):
+        chip(shown, paint, left=True)
     bar = max(round(unit / 2), 2)
     draw.rectangle((0, height - bar, round(progress * width), height), fill=paint)
     if solved:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envs.errors import check_index
 from envs.fetch.constants import CONTROL_PERIOD
 
 Array = jax.Array
@@ -64,7 +65,7 @@ class SensorLayout:
         return self._cube(k, 10, 3)
 
     def _cube(self, k: int, offset: int, size: int) -> slice:
-        _check_index("cube", k, self.num_cubes)
+        check_index("cube", k, self.num_cubes)
         start = _ROBOT_SENSORS + _CUBE_SENSORS * (k - 1) + offset
         return slice(start, start + size)
 
@@ -110,7 +111,7 @@ class ObservationLayout:
 
     def distractor_position(self, k: int) -> slice:
         """m."""
-        _check_index("distractor", k, self.num_distractors)
+        check_index("distractor", k, self.num_distractors)
         start = _ROBOT_SIZE + _CUBE_SIZE * self.num_cubes + _POINT_SIZE * (k - 1)
         return slice(start, start + _POINT_SIZE)
 
@@ -153,7 +154,7 @@ class ObservationLayout:
         return obs[order] * sign + shift
 
     def _cube(self, k: int, offset: int) -> slice:
-        _check_index("cube", k, self.num_cubes)
+        check_index("cube", k, self.num_cubes)
         start = _ROBOT_SIZE + _CUBE_SIZE * (k - 1) + offset
         return slice(start, start + 3)
 
@@ -204,8 +205,3 @@ def quaternion_to_euler(quaternion: Any) -> Any:
     b = xp.arctan2(r02, cos_b)
     c = xp.where(regular, xp.arctan2(-r01, r00), xp.arctan2(r10, r11))
     return xp.stack([a, b, c])
-
-
-def _check_index(what: str, k: int, count: int) -> None:
-    if not 1 <= k <= count:
-        raise ValueError(f"{what} {k} does not exist: the scene has {count}, counted from 1")

@@ -60,7 +60,11 @@ class Pictures:
         if self._drawer is None:
             from envs.pictures.viewer import Window
 
-            self._drawer = Window(self._goals.layout.num_cubes)
+            try:
+                self._drawer = Window(self._goals.layout.num_cubes)
+            except ArgumentError as error:
+                why = error.message.replace("make a video", "take rgb_array")
+                raise ArgumentError("render_mode", why, "human") from None
         return self._drawer
 
     def close(self) -> None:

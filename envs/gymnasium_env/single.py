@@ -72,7 +72,7 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
         """Starts an episode with new cubes, module and goal."""
         super().reset(seed=seed)
         module = self.np_random.integers(self.goals.num_modules, size=1)
-        if options and "module" in options:
+        if options and options.get("module") is not None:
             module[:] = self.goals.index(options["module"])
         cubes = numpy_arm.place_cubes(self.np_random, self.goals.layout.num_cubes, self.fetch.start.gripper[:2])
         self.fetch.reset(cubes)

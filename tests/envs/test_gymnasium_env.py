@@ -61,6 +61,7 @@ def test_reset_takes_a_module_and_a_seed():
     env = CuriousFetchEnv(NAMES)
     first, _ = env.reset(seed=5, options={"module": "pnp2"})
     again, _ = env.reset(seed=5, options={"module": "pnp2"})
+    env.reset(seed=5, options={"module": None})  # as without
     np.testing.assert_equal(first, again)
     assert env.goals.module(first["desired_goal"]) == 2
     drawn = {int(env.goals.module(env.reset()[0]["desired_goal"])) for _ in range(60)}

@@ -168,3 +168,46 @@ def test_a_ball_in_pictures_is_as_large_as_the_module_says():
 @pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), "wide", True])
 def test_a_balls_radius_is_a_number_above_0(radius):
     assert refusal(radius=radius) == f"mine: radius is {radius!r}; it must be a number above 0, or None"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        dict(goal_size=1, outcome=lambda obs: obs[2:3] > 0.1, sample_goal=lambda key: jax.random.uniform(key, (1,))),
+        dict(interest=lambda obs: obs[:2] > 0.1),
+        dict(interest=lambda obs: (obs[0], obs[1])),
+        dict(goal_size=2, outcome=lambda obs: (obs[2], obs[3]), sample_goal=lambda key: jax.random.uniform(key, (2,))),
+    ],
+)
+def test_an_outcome_of_bools_or_of_several_numbers_tells_what_changed(parts):
+    table = build(dataclasses.replace(SOUND, mirror=None, solved=yes, **parts))
+    before = jnp.zeros(6)
+    assert not table.relevant(before, before)[1]
+    assert table.relevant(before, before + 0.2)[1]
+
+
+@pytest.mark.parametrize("size", [2.0, -1, "2", None, True])
+def test_a_goal_s_size_is_a_whole_number(size):
+    assert refusal(goal_size=size) == f"mine: goal_size is {size!r}; it must be a whole number of 0 or more"
+
+
+@pytest.mark.parametrize("part", ["outcome", "sample_goal", "solved", "goal_at"])
+def test_a_part_that_is_missing_is_named(part):
+    assert refusal(**{part: None}) == f"mine: {part} is None; it must be a function"
+
+
+def test_a_guide_names_its_module_by_a_text():
+    assert "its guide names 5; give a module's name" in refusal(guides=(Guide(5, lambda obs, goal: goal, yes),))
+
+
+def test_no_module_takes_the_name_of_all_of_them():
+    with pytest.raises(ArgumentError, match="name='all': stands for every module of a run"):
+        envs_modules.register("all", lambda layout: SOUND)
+
+
+def test_the_point_worlds_layout_ends_with_its_objects():
+    layout = point.PointLayout(num_cubes=1, num_distractors=2)
+    assert layout.distractor_position(2) == slice(8, 10)
+    for place, k in ((layout.cube_position, 2), (layout.cube_relative_position, 0), (layout.distractor_position, 3)):
+        with pytest.raises(ValueError, match=f" {k} does not exist: the scene has "):
+            place(k)

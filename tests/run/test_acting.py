@@ -154,6 +154,17 @@ def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(untrained, tmp_path):
         observations.append(observation)
     together = {key: np.stack([o[key] for o in observations]) for key in observations[0]}
     np.testing.assert_allclose(act(together), [act(o) for o in observations], atol=1e-5)
+    both = {"num_envs": 3, "vectorization_mode": "sync", "modules": ("push", "reach")}
+    ours, theirs = (
+        gymnasium.make_vec("CuriousFetch-v0", **(both | mode))
+        for mode in ({"vectorization_mode": "vector_entry_point"}, {})
+    )
+    for vector in (ours, theirs):
+        observation, _ = vector.reset(seed=1)
+        assert four.for_gymnasium(vector)(observation).shape == (3, 4)
+        vector.close()
+    with pytest.raises(curious_jax.ConfigError, match="is none of envs.gymnasium_env"):
+        four.for_gymnasium(gymnasium.make("CartPole-v1"))
     line = r"asks for pnp: the policy has reach, push.*make\(\"CuriousFetch-v0\", modules=\('reach', 'push'\)\)"
     curious_jax.save_policy(tmp_path / "two", untrained(world="fetch", distractors=0))
     with pytest.raises(curious_jax.ConfigError, match=line):

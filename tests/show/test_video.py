@@ -45,6 +45,15 @@ def test_a_label_has_the_module_s_colour_and_time_passes_below():
     assert not (shown == GREEN).all(axis=2).any() and (shown[:30, 200:] == 0).all()
 
 
+@pytest.mark.parametrize(("width", "height", "both"), [(320, 240, True), (150, 116, True), (64, 64, False)])
+def test_a_long_name_leaves_room_for_the_end_or_stands_alone(width, height, both):
+    shown = video.label(plain(0, height, width), "all modules at once", PINK, solved=True, progress=0.5)
+    chips = shown[height // 20 : height // 12, 2:-2]  # inside the border, above the letters
+    pink, green = ((chips == colour).all(axis=2).any(axis=0) for colour in (PINK, GREEN))
+    assert pink.any() and green.any() == both
+    assert not both or np.flatnonzero(pink).max() < np.flatnonzero(green).min()
+
+
 def test_success_is_green_all_around():
     shown = video.label(plain(0, 240, 320), "stack", PINK, solved=True, progress=1.0)
     edges = [shown[0], shown[-1], shown[:, 0], shown[:, -1]]

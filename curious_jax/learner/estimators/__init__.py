@@ -31,13 +31,13 @@ def register(name: str, make: Maker) -> None:
     """Makes an estimator of your own available as `--estimator NAME`.
 
     Args:
-      name: letters, digits, - and _ only.
+      name: letters, digits, - and _ only, a letter first.
       make: config, module table -> Estimator.
     Raises:
       ConfigError: on a name with other characters.
     """
     if not name.replace("-", "_").isidentifier():
-        raise ConfigError(f"estimator {name}: use letters, digits, - and _ only")
+        raise ConfigError(f"estimator {name}: use letters, digits, - and _ only, a letter first")
     _MAKERS[name] = make
 
 

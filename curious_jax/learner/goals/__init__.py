@@ -27,13 +27,13 @@ def register(name: str, make: Maker) -> None:
     """Makes a goal sampler of your own available as `--goals NAME`.
 
     Args:
-      name: letters, digits, - and _ only.
+      name: letters, digits, - and _ only, a letter first.
       make: config, module table, sizes of the networks' input and of the action -> Sampler.
     Raises:
       ConfigError: on a name with other characters.
     """
     if not name.replace("-", "_").isidentifier():
-        raise ConfigError(f"goals {name}: use letters, digits, - and _ only")
+        raise ConfigError(f"goals {name}: use letters, digits, - and _ only, a letter first")
     _MAKERS[name] = make
 
 

@@ -32,7 +32,7 @@ check-slow: $(VENV)/.installed-dev
 	$(RUN_TESTS) --dist worksteal -m slow
 
 # Both resume where they stopped. Ten seeds side by side are one program, two programs run at once, and XLA's lower
-# optimisation level halves the compilation; they then run about as fast.
+# optimisation level compiles in less time.
 PROBE ?= distractors architectures learning_progress perturbation scaling
 probe-results: $(VENV)/.installed-dev
 	set -e; for name in $(PROBE); do \

@@ -215,7 +215,7 @@ def main(argv: Sequence[str] | None) -> int:
     trials, minutes = options.at_least("--trials", own.trials, 1), options.convert("--minutes", own.minutes, float)
     if not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes {own.minutes}: must be a number of minutes, more than 0")
-    seeds = [options.at_least("--seeds", seed, 0) for seed in own.seeds.split(",")]
+    seeds = list(grid.parse_seeds(own.seeds))
     given = train.parser().read(rest)
     space = read_space(own.vary or [text for text in SPACE if text.partition("=")[0] not in given])
     for name in ("resume", "wandb", "num_seeds", "seed"):

@@ -61,6 +61,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
 
     # Memory, with each episode's relevance to every module [line 15].
     relevant = jax.vmap(modules.relevant)(episode.obs[:, 0], episode.obs[:, -1])
+    # The modules that an episode serves in replay.
     serves = relevant if config.hindsight.interest_replay else jnp.ones_like(relevant)
     statistics = normalizer.update(state.normalizer, modules, episode, serves, config.hindsight.probability)
     store = replay.add(state.replay, episode, serves)

@@ -71,7 +71,7 @@ def step(path: Path) -> int:
 
 
 def way_on(run: Path) -> str:
-    """Says how a run goes on that could not be written: resumed, or begun again where no checkpoint was written."""
+    """Names the next move after a run could not be written: to resume it, or without a checkpoint to start again."""
     if states(run / runfolder.CHECKPOINTS) or not runfolder.has_results(run):
         return f"continue with --resume {_quoted(run)}"
     return f"start again with --config {_quoted(run / runfolder.CONFIG)}"

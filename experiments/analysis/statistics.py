@@ -47,7 +47,8 @@ class Lapse(NamedTuple):
     before: float  # that height, since mastery or since the last lapse ended
     lowest: float  # lowest competence until it is MASTERED again, or until the end
     share_before: float  # the module's share p at the evaluation before
-    share_after: float  # its mean share over AFTER evaluations from this one on
+    share_after: float  # its mean share over AFTER evaluations from this one on, or those that are left
+    complete: bool  # the run had as many left
     regained: bool  # competence was MASTERED again later
 
 
@@ -114,7 +115,8 @@ def lapses(episodes: Values, competence: Values, share: Values) -> list[Lapse]:
         forgotten = True
         back = next((k for k in range(i, len(competence)) if competence[k] >= MASTERED), len(competence))
         lowest, after = min(competence[i:back], default=c), float(np.mean(share[i : i + AFTER]))
-        found.append(Lapse(episodes[i], height, lowest, share[i - 1], after, back < len(competence)))
+        complete = len(share) - i >= AFTER
+        found.append(Lapse(episodes[i], height, lowest, share[i - 1], after, complete, back < len(competence)))
     return found
 
 

@@ -1,6 +1,5 @@
 """Write summary.md: what was run, what came out per condition, and what each comparison says, in words."""
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from experiments.analysis.table import (
     SUCCESS,
     Table,
     ends_at_target,
+    in_a_row,
     labelled,
     modules,
     per_seed,
@@ -26,8 +26,8 @@ from experiments.analysis.table import (
 from experiments.engine.grid import Condition
 
 ENDED = (
-    "Seeds were trained until they met --target-success: the second evaluation in a row is then the one that confirms "
-    "it, on fresh episodes, and areas are not compared; a module that was not at "
+    "Seeds were trained until they met --target-success: an evaluation at the target is followed by one on fresh "
+    "episodes, which is the next in the row, and areas are not compared; a module that was not at "
     f"{MASTERED:g} by then counts as never. "
 )
 LOWER = 0.8  # a second mark, which shows how much of a difference hangs on the first
@@ -45,21 +45,18 @@ def mastery_per_seed(
 ) -> dict[int, float]:
     """Return {seed: episodes to mastery} of the finished seeds of a condition.
 
-    The second of the two evaluations in a row is the next one, or, in runs with --target-success, that on fresh
-    episodes after the same number of training episodes.
+    In runs with --target-success an evaluation at the target is followed by one on fresh episodes, after the same
+    number of training episodes: that is the next in the row, whatever it shows.
 
     Args:
       module: whose success is meant; empty for the mean.
       level: of success that counts as mastery.
     """
     key, fresh = (f"{name}/{module}" if module else name for name in (SUCCESS, FRESH))
-    found = per_seed(table, labels, functools.partial(statistics.time_to, level=level), key)
-    if fresh in table:
-        one = functools.partial(statistics.time_to, level=level, times=1)
-        both = table.assign(**{fresh: table[[key, fresh]].min(axis=1, skipna=False)})
-        for seed, time in per_seed(both, labels, one, fresh).items():
-            found[seed] = min(found[seed], time)
-    return found
+    if key not in table:
+        return {}
+    found = in_a_row(table, labels, key, fresh)
+    return {seed: statistics.time_to(*row, level=level) for seed, row in found.items()}
 
 
 def area(table: Table, **labels: Any) -> list[float]:
@@ -111,13 +108,16 @@ class Claim:
         return text + (f"; difference of means {interval(gap)}." if np.isfinite(gap.low) else ".")
 
 
-def faster(table: Table, text: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def faster(table: Table, text: str, a: Mapping[str, Any], b: Mapping[str, Any], declared: bool = True) -> list[str]:
     """Test whether condition `a` reaches mastery in fewer episodes than `b`; area, a lower mark and modules follow.
 
     What follows is not tested.
+
+    Args:
+      declared: the test was declared; one that was not has no verdict.
     """
     names = title(a), title(b)
-    lines = [Claim(text, mastery(table, **a), mastery(table, **b), *names).words()]
+    lines = [Claim(text, mastery(table, **a), mastery(table, **b), *names).words(verdict=declared)]
     if not ends_at_target(table):
         second = Claim("Secondary", area(table, **a), area(table, **b), *names, "area under the curve", smaller=False)
         lines.append("  " + second.words(verdict=False))

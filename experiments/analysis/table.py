@@ -128,6 +128,20 @@ def per_seed(
     return {int(s): measure(curve.index.to_numpy(), curve.to_numpy()) for s, curve in own.items() if len(curve)}
 
 
+def in_a_row(table: Table, labels: Mapping[str, Any], key: str, fresh: str) -> dict[int, tuple[Any, Any]]:
+    """{seed: (episodes, values)} of a metric over the finished seeds of a condition that have it.
+
+    Args:
+      fresh: the same metric on the fresh episodes that follow an evaluation at the target: it stands behind that one.
+    """
+    rows, columns = finished(select(table, **labels)), ["seed", "episodes", key]
+    parts = [rows[columns].assign(again=False)]
+    if fresh in rows:
+        parts.append(rows[["seed", "episodes", fresh]].set_axis(columns, axis=1).assign(again=True))
+    both = pd.concat(parts).dropna().sort_values(["seed", "episodes", "again"])
+    return {int(seed): (own["episodes"].to_numpy(), own[key].to_numpy()) for seed, own in both.groupby("seed")}
+
+
 def ends_at_target(table: Table) -> bool:
     """Tell whether seeds were trained until a target was met, so that each curve has a length of its own.
 

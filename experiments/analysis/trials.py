@@ -53,12 +53,18 @@ def lapses_in_words(found: Sequence[tuple[str, int, Lapse]], key: str = COMPETEN
     head = f"- Falls of {WORDS[key]} by {statistics.FORGOTTEN:g} or more after {MASTERED:g}: {len(found)}"
     if not found:
         return [head + "."]
-    rose = sum(lapse.share_after > lapse.share_before for _, _, lapse in found)
-    before, after = (np.mean([getattr(lapse, f"share_{k}") for *_, lapse in found]) for k in ("before", "after"))
-    back = sum(lapse.regained for *_, lapse in found)
+    every, whole = [lapse for *_, lapse in found], [lapse for *_, lapse in found if lapse.complete]
+    rose, means = _rises(every)
+    late = ""
+    if whole and len(whole) < len(every):
+        rose_then, means_then = _rises(whole)
+        late = (
+            f"; {len(every) - len(whole)} come too late in a run for {statistics.AFTER} evaluations, and of the other "
+            f"{len(whole)} it rose in {rose_then} ({means_then})"
+        )
     lines = [
         f"{head}; the module's share p rose over the next {statistics.AFTER} evaluations in {rose} of them (mean "
-        f"{before:.2f} before, {after:.2f} after); {WORDS[key]} was back at {MASTERED:g} later in {back}."
+        f"{means}){late}; {WORDS[key]} was back at {MASTERED:g} later in {sum(lapse.regained for lapse in every)}."
     ]
     for name in dict.fromkeys(name for name, *_ in found):
         own = [(seed, lapse) for n, seed, lapse in found if n == name]
@@ -67,3 +73,9 @@ def lapses_in_words(found: Sequence[tuple[str, int, Lapse]], key: str = COMPETEN
             f"  - {name}: {len(own)}, the deepest to {low[1].lowest:.2f} (seed {low[0]}, {low[1].episode:,.0f})."
         )
     return lines
+
+
+def _rises(lapses: Sequence[Lapse]) -> tuple[int, str]:
+    """Counts the lapses after which the module's share rose, and gives its means before and after."""
+    before, after = (np.mean([getattr(lapse, f"share_{k}") for lapse in lapses]) for k in ("before", "after"))
+    return sum(lapse.share_after > lapse.share_before for lapse in lapses), f"{before:.2f} before, {after:.2f} after"

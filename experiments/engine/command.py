@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +88,12 @@ def parser(experiment: Experiment) -> options.OneLineParser:
     add("--out", type=options.path, metavar="DIR", help="folder of cells, table and figure; the same command resumes "
         "what is in it [default: runs/NAME-WORLD]")  # fmt: skip
     add("--jobs", default="1", metavar="N", help="processes at once, on a share of the cores each [default: 1]")
-    add("--devices", default="", metavar="0,1,...", help="GPUs by number, each with one process at a time")
+    add(
+        "--devices",
+        default="",
+        metavar="0,1,...",
+        help="GPUs by number (not how many), each with one process at a time",
+    )
     add("--retries", default="2", metavar="N", help="further tries of a cell that failed [default: 2]")
     add("--retry-diverged", action="store_true", help="put diverged cells aside and run their seeds one by one, once")
     add("--keep-states", action="store_true", help="keep the whole checkpoints of cells that are done, too")
@@ -145,13 +151,22 @@ def read(experiment: Experiment, argv: Sequence[str]) -> Request:
         shard=grid.parse_shard(own.shard),
         effort=Effort(options.at_least("--retries", own.retries, 0), own.keep_states, _passed_on(typed)),
         jobs=options.at_least("--jobs", own.jobs, 1),
-        devices=[device.strip() for device in own.devices.split(",") if device.strip()],
+        devices=_gpus(own.devices),
         ray=_ray(own),
         retry_diverged=own.retry_diverged,
         report_only=own.report_only,
     )
     grid.check(request.conditions, request.seeds, request.group)
     return request
+
+
+def _gpus(text: str) -> list[str]:
+    """Reads the GPUs that trainings are put on. Raises ConfigError for what names none, such as the `all` of train."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    for part in found:
+        if not re.fullmatch(r"\d{1,4}|(GPU|MIG)-[\w/-]+", part):
+            raise ConfigError(f"--devices {part}: must be GPUs by number, as nvidia-smi lists them, such as 0,1")
+    return found
 
 
 def _settings(experiment: Experiment, typed: dict[str, Any], out: str | None) -> dict[str, Any]:

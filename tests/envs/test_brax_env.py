@@ -54,6 +54,17 @@ def test_rewards_are_the_modules_own_and_minus_the_distance_when_dense():
     np.testing.assert_allclose(jax.jit(jax.vmap(dense.step))(state, action).reward, -distance, atol=1e-6)
 
 
+def test_a_module_without_a_goal_of_numbers_has_no_distance(monkeypatch):
+    monkeypatch.setattr(modules, "_REGISTRY", {})
+    right = modules.Module("right", 0, lambda obs: obs[:0], lambda key: jnp.zeros(0), lambda obs, goal: obs[0] > 0.2)
+    modules.register("right", lambda layout: right)
+    env = brax_envs.get_environment("curious_fetch", modules=("right",), world="point", dense=True)
+    state = env.reset(jax.random.PRNGKey(0))
+    step = jax.jit(env.step)
+    rewards = [float((state := step(state, jnp.array([1.0, 0.0, 0.0]))).reward) for _ in range(4)]
+    assert rewards[0] == -1.0 and rewards[-1] == 0.0
+
+
 def test_starts_that_are_drawn_suit_the_module_and_have_their_goals_around_them():
     env = brax_envs.get_environment("curious_fetch", modules=("reach", "push", "pnp"), start="mixed", physics="c")
     asked = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.PRNGKey(0), 600)).pipeline_state

@@ -137,6 +137,9 @@ def test_lapses_by_hand():
     assert (first.share_before, first.share_after) == (0.25, pytest.approx((0.3 + 0.5 + 0.4) / 3))
     assert second[:3] == (70, 0.9, 0.6) and not second.regained  # height since it was back: 0.9
     assert (second.share_before, second.share_after) == (0.4, pytest.approx((0.2 + 0.2 + 0.5) / 3))
+    assert first.complete and second.complete
+    (cut,) = statistics.lapses(episodes[:5], competence[:5], share[:5])
+    assert cut.share_after == pytest.approx((0.3 + 0.5) / 2) and not cut.complete
 
 
 def test_what_is_no_lapse():

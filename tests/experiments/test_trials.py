@@ -26,7 +26,13 @@ def test_a_curve_that_ended_is_not_forgotten():
     assert (name, seed, lapse.episode, lapse.lowest, lapse.regained) == ("push", 1, 500, 0.6, True)
     head, detail = trials.lapses_in_words([(name, seed, lapse)])
     assert "after 0.9: 1; the module's share p rose over the next 3 evaluations in 1 of them (mean 0.20 before" in head
-    assert detail == "  - push: 1, the deepest to 0.60 (seed 1, 500)."
+    assert detail == "  - push: 1, the deepest to 0.60 (seed 1, 500)." and "too late" not in head
+    whole, late = lapse._replace(complete=True), lapse._replace(share_after=0.1, complete=False)
+    head, _ = trials.lapses_in_words([("push", 1, whole), ("push", 2, late)])
+    assert (
+        f"in 1 of them (mean 0.20 before, {(lapse.share_after + 0.1) / 2:.2f} after); 1 come too late in a run" in head
+    )
+    assert f"of the other 1 it rose in 1 (0.20 before, {lapse.share_after:.2f} after); competence was back" in head
 
 
 def test_success_is_told_apart_from_competence():

@@ -56,7 +56,7 @@ class Inspection:
 def inspect(cell: Cell, out: Path) -> Inspection:
     """Read how far a cell is, and check the files of one that has ended.
 
-    A run that ended at fewer episodes than the cell asks for, and before its target, goes on from its checkpoint.
+    A run that ended at fewer episodes than the cell asks for, and before its target, is resumed from its checkpoint.
 
     Raises:
       ConfigError: when its folder holds the run of another condition, or a shorter one without a checkpoint.

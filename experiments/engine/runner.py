@@ -229,7 +229,7 @@ def _complete(
 
 
 def _resuming(cell: Cell, folder: Path) -> list[str]:
-    """Give the command line of curious_jax.train that goes on with a cell's run, to more episodes if it had fewer."""
+    """Give the command line of curious_jax.train that resumes a cell's run, to more episodes if it had fewer."""
     config = cells.read_config(folder)
     if config is None or not cells.is_shorter(cell, config):
         return ["--resume", str(folder)]

@@ -155,7 +155,7 @@ class PointEnv:
     def mirror(self, obs: jax.Array) -> jax.Array:
         """[O] -> [O]: the observation mirrored in the plane y = 0; distractors, which move on their own, stay."""
         sign = np.ones(self.obs_size, np.float32)
-        sign[1 : self.layout.distractor_position(1).start : 2] = -1.0
+        sign[1 : 2 + 4 * self.layout.num_cubes : 2] = -1.0
         return obs * sign
 
     def mirror_action(self, action: jax.Array) -> jax.Array:

@@ -56,7 +56,9 @@ def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
         if not all(name and value for name, value in given):
             raise ConfigError(f"--variants {text}: must be settings with values, such as guide=0;mirror=on")
         arguments = [word for name, value in given for word in (option_name(name), value)]
-        found.append(Condition({"changed": text}, {**settings, **options.settings(train.parser().read(arguments))}))
+        changed = options.settings(train.parser().read(arguments))
+        kept = {name: held for name, held in settings.items() if name != "window_span" or "window" not in changed}
+        found.append(Condition({"changed": text}, {**kept, **changed}))
     return found
 
 

@@ -272,9 +272,6 @@ def settings(given: dict[str, Any], apart: Collection[str] = ()) -> dict[str, An
         for name, text in given.items()
         if name in table
     }
-    if "window" in merged and merged.get("window_span") is not None:
-        own, span = merged["window"], merged["window_span"]
-        raise ConfigError(f"--window {own}: has no effect with --window-span {span}; leave one of them out")
     if given.get("config") is None:
         return merged
     held = read_config(given["config"])

@@ -107,10 +107,15 @@ class CurriculumConfig(Settings):
 
     epsilon: float = option(0.4, "share of uniform choice in p_LP", "P", 0, 1)
     # 2l results are held, and progress needs 3 of them.
-    window: int = option(300, "self-evaluation results per competence window (l; the paper: 300)", "", 2)
+    window: int = option(
+        300,
+        "self-evaluation results per competence window (l; the paper: 300), in place of a preset's span",
+        "",
+        2,
+    )
     window_span: int | None = option(
         None,
-        "training episodes that a competence window spans, so that l follows the number of modules; none: --window",
+        "training episodes that a competence window spans, in place of --window: l follows the number of modules",
     )
     self_evaluation: float = option(0.1, "probability that an episode is a self-evaluation", "P", 0, 1)
     selection: str = option(

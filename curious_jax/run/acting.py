@@ -80,7 +80,8 @@ class TrainedPolicy:
         """The policy as a function of the observation dicts of one of our Gymnasium environments.
 
         Args:
-          env: made by gymnasium.make or make_vec with an id of envs.gymnasium_env, in any of Gymnasium's vectors.
+          env: made by gymnasium.make or make_vec with an id of envs.gymnasium_env; of a vector in other
+            processes (AsyncVectorEnv) give one such environment, as the function takes a vector's observations, too.
         Returns:
           observation dict -> action [A], or [E, A] for a vector environment.
         Raises:
@@ -147,10 +148,18 @@ def _goals_of(env: Any) -> Any:
     Raises:
       ConfigError: when it is another's.
     """
-    goals = getattr(env.unwrapped, "goals", None)
-    if goals is None and hasattr(env, "get_attr"):  # Gymnasium's own vectors
+    import gymnasium
+
+    own = env.unwrapped
+    if isinstance(own, gymnasium.vector.AsyncVectorEnv):
+        raise ConfigError(
+            "the environment is in other processes: give gymnasium.make of the same id and modules; the function that "
+            "you get takes a vector's observations, too"
+        )
+    goals = getattr(own, "goals", None)
+    if isinstance(own, gymnasium.vector.SyncVectorEnv):
         with contextlib.suppress(AttributeError):
-            goals = env.get_attr("goals")[0]
+            goals = own.get_attr("goals")[0]
     if not hasattr(goals, "slots"):
         raise ConfigError('the environment is none of envs.gymnasium_env; take gymnasium.make("CuriousFetch-v0")')
     return goals

@@ -166,11 +166,11 @@ class RunFolder:
     def go_on(self, config: TrainConfig, size: int) -> None:
         """Makes the folder what it was when metrics.jsonl had this many bytes; config.json takes the config."""
         clean(self.path)
+        (self.path / SUMMARY).unlink(missing_ok=True)  # first: a longer config beside it would be a run that lost rows
         write_json(self.path / CONFIG, configs.to_dict(config))
         self._metrics.truncate(size)
         self._metrics.seek(0)
         self._digest, self._size = hashlib.sha256(self._metrics.read()), size
-        (self.path / SUMMARY).unlink(missing_ok=True)
 
     def write_rows(self, rows: list[dict[str, Any]]) -> None:
         """Appends one line per row to metrics.jsonl and hands them to the system at once."""

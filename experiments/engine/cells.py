@@ -51,6 +51,7 @@ class Inspection:
     state: CellState
     rows: list[Row] = field(default_factory=list)  # its evaluations
     reason: str = ""  # why it is not done, in one line
+    shorter: bool = False  # its run had ended, at fewer episodes than are asked for
 
 
 def inspect(cell: Cell, out: Path) -> Inspection:
@@ -68,13 +69,15 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     rows, problem = read_rows(folder / runfolder.METRICS)
     complete = config is not None and not problem and not lacking(cell, config, rows) and has_ended(cell, config, rows)
     state = _state(folder, note, config is not None, complete)
-    if state is CellState.DONE and config and not has_met_target(cell, config, rows) and is_shorter(cell, config):
+    met = config is not None and has_met_target(cell, config, rows)
+    shorter = state is CellState.DONE and config is not None and is_shorter(cell, config) and not met
+    if config and shorter and not (problem or changed(folder, note)):
         if not checkpoints(folder):
             raise ConfigError(
                 f"--episodes {_length(cell)}: {folder} ended after {config.schedule.episodes} and kept no checkpoint "
                 "to go on from (--keep-states keeps them); ask for that, or name another --out"
             )
-        state = CellState.STARTED
+        return Inspection(CellState.STARTED, rows, shorter=True)
     if state is CellState.MISSING:
         return Inspection(state, reason=note.get("reason", ""))
     if state is CellState.STARTED:
@@ -311,9 +314,12 @@ def noted_settings(out: Path) -> dict[str, Any] | None:
 
 
 def is_longer(asked: Mapping[str, Any], noted: Mapping[str, Any]) -> bool:
-    """Say whether more training episodes are asked for than were noted."""
-    was, now = noted.get("episodes"), asked.get("episodes")
-    return isinstance(was, int) and isinstance(now, int) and was < now
+    """Say whether more training episodes are asked for than were noted, by a preset where none were named."""
+    try:
+        was, now = (configs.make_config(**settings).schedule.episodes for settings in (noted, asked))
+    except (ConfigError, TypeError):  # which whoever reads them says
+        return False
+    return was < now
 
 
 def check_condition(out: Path, condition: Condition, longer: bool = False) -> None:
@@ -331,7 +337,9 @@ def check_condition(out: Path, condition: Condition, longer: bool = False) -> No
     if not isinstance(noted, dict):
         raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
     if longer and is_longer(asked, noted):
-        noted = {**noted, "episodes": asked["episodes"]}
+        noted = {name: value for name, value in noted.items() if name != "episodes"} | {
+            name: value for name, value in asked.items() if name == "episodes"
+        }
     refuse_others(noted, asked, f"the cells in {path.parent} have")
 
 

@@ -39,7 +39,7 @@ def plan(
     Args:
       refuse: whether a folder that holds the run of another condition ends the program; else its cell is a damaged one.
     Raises:
-      ConfigError: when a folder holds the run of another condition.
+      ConfigError: when a folder holds the run of another condition, or a group to be lengthened has other seeds too.
     """
     found: list[Planned] = []
     for condition in conditions:
@@ -47,6 +47,8 @@ def plan(
         old = [one for one in existing(condition, out, refuse) if one.state in USEFUL]
         for one in sorted(old, key=lambda o: (USEFUL.index(o.state), o.cell.first)):
             here = left.intersection(one.cell.seeds)
+            if here and one.found.shorter and len(here) < one.cell.count and refuse:
+                raise ConfigError(f"--seeds: {one.cell} is one run and is lengthened as a whole; name all of its seeds")
             if here and (one.state in ENDED or len(here) == one.cell.count):
                 planned.append(one)
                 left -= here

@@ -183,8 +183,8 @@ def test_a_window_that_is_given_is_the_window(tmp_path):
         usual, own = (configs.make_config(**settings(*given, *more)).curriculum for more in ([], ["--window", "100"]))
         assert (usual.window, usual.window_span) == (40, 400)
         assert (own.window, own.window_span) == (100, None)
-    with pytest.raises(ConfigError, match="--window 100: has no effect with --window-span 400; leave one of them out"):
-        settings("--window", "100", "--window-span", "400")
+    both = configs.make_config(**settings("--window", "100", "--window-span", "400")).curriculum
+    assert (both.window, both.window_span) == (100, 400)  # as a run's config.json and a cell's command line have them
     assert configs.make_config(**settings("--window", "100", "--window-span", "none")).curriculum.window == 100
 
 

@@ -206,6 +206,7 @@ def test_no_module_takes_the_name_of_all_of_them():
 
 
 def test_the_point_worlds_layout_ends_with_its_objects():
+    assert point.create(("reach", "push")).mirror(jnp.ones(6)).tolist() == [1, -1, 1, -1, 1, -1]
     layout = point.PointLayout(num_cubes=1, num_distractors=2)
     assert layout.distractor_position(2) == slice(8, 10)
     for place, k in ((layout.cube_position, 2), (layout.cube_relative_position, 0), (layout.distractor_position, 3)):

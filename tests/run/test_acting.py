@@ -163,6 +163,20 @@ def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(untrained, tmp_path):
         observation, _ = vector.reset(seed=1)
         assert four.for_gymnasium(vector)(observation).shape == (3, 4)
         vector.close()
+    recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.make_vec("CuriousFetch-v0", **both))
+    assert four.for_gymnasium(recorded)(recorded.reset(seed=1)[0]).shape == (3, 4)
+    recorded.close()
+
+    class Apart(gymnasium.vector.AsyncVectorEnv):
+        closed = True
+
+        def __init__(self):  # without its processes
+            pass
+
+    with pytest.raises(curious_jax.ConfigError, match="is in other processes: give gymnasium.make of the same id"):
+        four.for_gymnasium(Apart())
+    single = four.for_gymnasium(gymnasium.make("CuriousFetch-v0", modules=("push", "reach")))
+    assert single(observation).shape == (3, 4)
     with pytest.raises(curious_jax.ConfigError, match="is none of envs.gymnasium_env"):
         four.for_gymnasium(gymnasium.make("CartPole-v1"))
     line = r"asks for pnp: the policy has reach, push.*make\(\"CuriousFetch-v0\", modules=\('reach', 'push'\)\)"

@@ -33,6 +33,11 @@ def test_a_run_that_ended_at_fewer_episodes_goes_on_from_its_checkpoint(tmp_path
     cells.note_end(folder, CellState.DONE)
     assert state(tmp_path, shorter) is CellState.DONE
     assert state(tmp_path, longer) is CellState.STARTED
+    metrics = folder / "metrics.jsonl"
+    sound = metrics.read_bytes()
+    metrics.write_bytes(sound.replace(b"0.1,", b"0.9,", 1))
+    assert state(tmp_path, longer) is state(tmp_path, shorter) is CellState.DAMAGED  # before anything goes on from it
+    metrics.write_bytes(sound)
     cells.checkpoints(folder)[0].rmdir()
     with pytest.raises(ConfigError, match="--episodes 40: .* ended after 25 and kept no checkpoint .*--keep-states"):
         state(tmp_path, longer)
@@ -68,6 +73,15 @@ def lacks_checkpoint(tmp_path, cell):
     with pytest.raises(ConfigError, match="kept no checkpoint"):
         state(tmp_path, cell)
     return True
+
+
+def test_a_preset_s_own_length_may_be_exceeded_too(tmp_path):
+    usual = Condition({"algorithm": "curious"}, {"world": "point", "algorithm": "curious"})
+    longer = Condition(usual.labels, {**usual.settings, "episodes": 5000})
+    cells.claim_condition(tmp_path, usual)
+    cells.check_condition(tmp_path, longer, longer=True)
+    with pytest.raises(ConfigError, match="--episodes 100: the cells in .* have its default"):
+        cells.check_condition(tmp_path, Condition(usual.labels, {**usual.settings, "episodes": 100}), longer=True)
 
 
 def test_more_episodes_are_noted_and_fewer_are_refused(tmp_path):

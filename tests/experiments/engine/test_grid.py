@@ -3,6 +3,7 @@
 import pytest
 from helpers.experiments import condition
 
+from curious_jax import config as configs
 from curious_jax import train
 from curious_jax.cli import parser as options
 from curious_jax.errors import ConfigError
@@ -54,6 +55,13 @@ def test_a_cell_is_a_folder_and_a_command_line(tmp_path):
 def test_settings_are_typed_and_read_back(settings):
     ((name, value),) = settings.items()
     assert options.read(train.parser(), grid.as_option(name, value)).settings == settings
+
+
+@pytest.mark.parametrize("settings", [dict(window=40, window_span=400), dict(preset="fast", window=60)], ids=str)
+def test_a_cells_command_line_makes_the_run_that_was_asked_for(settings):
+    cell = Cell(condition(algorithm="curious", **settings), 3, 1)
+    made = configs.make_config(**options.read(train.parser(), cell.arguments()).settings)
+    assert made == cell.condition.config(3, 1)
 
 
 def test_what_no_run_could_be_is_refused():

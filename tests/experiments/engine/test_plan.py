@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from helpers.experiments import condition, make_cell, records
 
+from curious_jax.errors import ConfigError
 from experiments.analysis import table
 from experiments.engine import cells, plan
 from experiments.engine.cells import CellState
-from experiments.engine.grid import Cell
+from experiments.engine.grid import Cell, Condition
 
 CELL = Cell(condition(algorithm="curious"), 0, 2)
 
@@ -32,6 +33,18 @@ def test_what_was_begun_stays_as_it_is_when_all_of_it_is_asked_for(tmp_path):
     make_cell(Cell(CELL.condition, 3, 2), tmp_path, status=None, rows=1)  # nothing to resume
     assert planned(tmp_path, range(6), 10) == [(0, 3, CellState.STARTED), (3, 3, CellState.MISSING)]
     assert planned(tmp_path, range(2), 10) == [(0, 2, CellState.MISSING)]
+
+
+def test_a_group_is_lengthened_as_a_whole(tmp_path):
+    make_cell(Cell(CELL.condition, 0, 4), tmp_path, states=["state-400"])
+    longer = condition(**CELL.condition.labels, episodes=40)
+    longer = Condition(CELL.condition.labels, longer.settings)
+    (one,) = plan.plan([longer], range(4), 10, tmp_path)
+    assert (one.cell.first, one.cell.count, one.state) == (0, 4, CellState.STARTED)
+    with pytest.raises(
+        ConfigError, match="--seeds: algorithm=curious/seeds-0-3 is one run and is lengthened as a whole"
+    ):
+        plan.plan([longer], range(2), 10, tmp_path)
 
 
 def test_diverged_cells_count_as_ended_until_they_are_put_aside(tmp_path):

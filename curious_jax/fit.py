@@ -254,10 +254,9 @@ class _Loop:
             afresh = self._evaluate_afresh(progress)
             return dataclasses.replace(progress, status=Status.TARGET_REACHED, results=afresh)
         done = progress.cycles >= self.config.schedule.cycles
-        over = done and not progress.unevaluated
-        return dataclasses.replace(
-            progress, status=Status.COMPLETED if over else Status.RUNNING, unevaluated=done and progress.unevaluated
-        )
+        due = done and progress.unevaluated
+        status = Status.COMPLETED if done and not due else Status.RUNNING
+        return dataclasses.replace(progress, status=status, unevaluated=due)
 
     def at_now(self, progress: Progress) -> Progress:
         """Brings the wall time up to date."""

@@ -73,12 +73,13 @@ def step(path: Path) -> int:
 def way_on(run: Path) -> str:
     """Names the next move after a run could not be written: to resume it, or without a checkpoint to start again."""
     if states(run / runfolder.CHECKPOINTS) or not runfolder.has_results(run):
-        return f"continue with --resume {_quoted(run)}"
-    return f"start again with --config {_quoted(run / runfolder.CONFIG)}"
+        return f"continue with --resume {shlex.quote(str(run))}"
+    return f"start again {from_config(run)}"
 
 
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))
+def from_config(run: Path) -> str:
+    """Gives the words, and the option of train, that begin a run again from its config.json."""
+    return f"with --config {shlex.quote(str(run / runfolder.CONFIG))}"
 
 
 def states(folder: Path) -> list[Path]:
@@ -261,12 +262,12 @@ class Saver:
             files.remove(folder)
         kept = states(self._folder)
         run = self._run.path
-        again = f"--resume {_quoted(run)}" if kept else f"--config {_quoted(run / runfolder.CONFIG)}"
+        option, path = ("--resume", run) if kept else ("--config", run / runfolder.CONFIG)
         report = {
             "not_finite": not_finite(progress.state),
             "seeds": list(progress.diverged_seeds),
             "last_good": kept[-1].name if kept else None,
-            "reproduce": f"python -m curious_jax.train {again}",
+            "reproduce": f"python -m curious_jax.train {option} {shlex.quote(str(path))}",
         }
         writer = Writer(folder)
         writer.start(

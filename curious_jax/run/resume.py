@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,7 +165,7 @@ def find(run: str | Path) -> Found:
     if not kept:
         raise ConfigError(
             f"--resume {run}: holds no checkpoint (no {runfolder.CHECKPOINTS}/STEP); "
-            f"start again with --config {shlex.quote(str(run / runfolder.CONFIG))}"
+            f"start again {checkpoints.from_config(run)}"
         )
     damaged: dict[Path, str] = {}
     for path in reversed(kept):
@@ -180,8 +179,7 @@ def find(run: str | Path) -> Found:
         return found
     path, why = next(iter(damaged.items()))
     raise ConfigError(
-        f"{path}: the checkpoint is damaged ({why}) and there is no other; "
-        f"start again with --config {shlex.quote(str(run / runfolder.CONFIG))}"
+        f"{path}: the checkpoint is damaged ({why}) and there is no other; start again {checkpoints.from_config(run)}"
     )
 
 
@@ -291,7 +289,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
     except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
         raise ConfigError(
             f"{found.path}: cannot be read ({checkpoints.reason(error)}); remove it to continue from one before it, "
-            f"or start again with --config {shlex.quote(str(found.run / runfolder.CONFIG))}"
+            f"or start again {checkpoints.from_config(found.run)}"
         ) from None
     if old:
         tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)

@@ -69,12 +69,11 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     rows, problem = read_rows(folder / runfolder.METRICS)
     complete = config is not None and not problem and not lacking(cell, config, rows) and has_ended(cell, config, rows)
     state = _state(folder, note, config is not None, complete)
-    met = config is not None and has_met_target(cell, config, rows)
-    shorter = state is CellState.DONE and config is not None and is_shorter(cell, config) and not met
+    shorter = state is CellState.DONE and config and is_shorter(cell, config) and not has_met_target(cell, config, rows)
     if config and shorter and not (problem or changed(folder, note)):
         if not checkpoints(folder):
             raise ConfigError(
-                f"--episodes {_length(cell)}: {folder} ended after {config.schedule.episodes} and kept no checkpoint "
+                f"--episodes {length(cell)}: {folder} ended after {config.schedule.episodes} and kept no checkpoint "
                 "to go on from (--keep-states keeps them); ask for that, or name another --out"
             )
         return Inspection(CellState.STARTED, rows, shorter=True)
@@ -177,10 +176,10 @@ def _by_seed(cell: Cell, rows: list[Row]) -> list[list[Row]]:
 
 def is_shorter(cell: Cell, config: TrainConfig) -> bool:
     """Say whether a run is to be trained for fewer episodes than its cell asks for."""
-    return config.schedule.episodes < _length(cell)
+    return config.schedule.episodes < length(cell)
 
 
-def _length(cell: Cell) -> int:
+def length(cell: Cell) -> int:
     """The training episodes that a cell asks for."""
     return cell.condition.config(cell.first, cell.count).schedule.episodes
 
@@ -337,9 +336,7 @@ def check_condition(out: Path, condition: Condition, longer: bool = False) -> No
     if not isinstance(noted, dict):
         raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
     if longer and is_longer(asked, noted):
-        noted = {name: value for name, value in noted.items() if name != "episodes"} | {
-            name: value for name, value in asked.items() if name == "episodes"
-        }
+        noted, asked = ({name: one[name] for name in one if name != "episodes"} for one in (noted, asked))
     refuse_others(noted, asked, f"the cells in {path.parent} have")
 
 

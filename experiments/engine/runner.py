@@ -234,7 +234,7 @@ def _resuming(cell: Cell, folder: Path) -> list[str]:
     if config is None or not cells.is_shorter(cell, config):
         return ["--resume", str(folder)]
     cells.note_path(folder).unlink(missing_ok=True)  # of the end that it had
-    return ["--resume", str(folder), "--episodes", str(cell.condition.config().schedule.episodes)]
+    return ["--resume", str(folder), "--episodes", str(cells.length(cell))]
 
 
 def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, place: Place) -> int:

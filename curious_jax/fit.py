@@ -16,7 +16,7 @@ from curious_jax import evaluation
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError, SettingError
 from curious_jax.evaluation import Result, check_overflow
-from curious_jax.learner import curriculum, devices, perturbation, trainer
+from curious_jax.learner import curriculum, devices, mirror, perturbation, trainer
 from curious_jax.learner.state import (
     CycleMetrics,
     Setup,
@@ -202,13 +202,32 @@ def fit(
 
 
 def check_modules(config: TrainConfig, env: Env) -> None:
-    """Refuses an environment of other modules than the config's. Raises ConfigError, naming both."""
+    """Refuses an environment of other modules than the config's, or in another order, by which a policy knows them.
+
+    Raises:
+      ConfigError: naming the modules of both.
+    """
     asked = [*config.modules, *(f"distractor{k + 1}" for k in range(config.distractors))]
-    if sorted(map(configs.canonical, asked)) != sorted(map(configs.canonical, env.modules.names)):
+    if list(map(configs.canonical, asked)) != list(map(configs.canonical, env.modules.names)):
         raise ConfigError(
-            f"modules: the config names {', '.join(asked)} and the environment has {', '.join(env.modules.names)}; "
-            "make the environment from the config, as curious_jax.make(config) does"
+            f"modules: the config names {', '.join(asked)} and the environment has {', '.join(env.modules.names)}, in "
+            "this order; make the environment from the config, as curious_jax.make(config) does"
         )
+
+
+def check_env(config: TrainConfig, env: Env) -> None:
+    """Refuses what `curious_jax.make` refuses, of an environment that was made in another way.
+
+    Raises:
+      ConfigError: naming the setting, or JAX's switch under which a cycle cannot be compiled.
+    """
+    if jax.config.jax_enable_x64:
+        raise ConfigError("jax_enable_x64: must be off to train, whose numbers are float32 and int32; leave it out")
+    check_modules(config, env)
+    if not any(env.modules.achievable):
+        raise ConfigError(f"modules {', '.join(env.modules.names)}: must have one that can be achieved")
+    perturbation.check(config.perturbation, env)
+    mirror.check(config.hindsight.mirror, env)
 
 
 def _placed(start: Progress) -> Progress:
@@ -226,7 +245,7 @@ class _Loop:
     """Holds the run's compiled programs, and takes the steps of the loop: progress in, progress out."""
 
     def __init__(self, config: TrainConfig, env: Env):
-        check_modules(config, env)
+        check_env(config, env)
         self.config, self.env = config, env
         worlds = config.schedule.num_envs * config.num_seeds // devices.count(config.devices)
         self.run = setup(config, env.with_worlds(worlds))

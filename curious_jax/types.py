@@ -112,6 +112,9 @@ class ModuleTable(Protocol):
     def radii(self) -> tuple[float | None, ...]: ...  # of the balls around goals in pictures; None: the world's own
 
     @property
+    def moving(self) -> tuple[bool, ...]: ...  # whether a module's goals stand elsewhere than they were drawn
+
+    @property
     def without_mirror(self) -> tuple[str, ...]: ...  # modules whose goals have no mirror image
 
     def place(self, index: int, goal: Any, obs: Any) -> Any:

@@ -286,6 +286,11 @@ class ModuleTable:
                 acting, asked = jnp.where(acts, other, acting), jnp.where(acts, given, asked)
         return acting, asked
 
+    @property
+    def moving(self) -> tuple[bool, ...]:
+        """Says of each module whether its goals stand elsewhere than they were drawn: placed, or moved by `goal_at`."""
+        return tuple(self.placement is not None or m.goal_at is not _unmoved for m in self.modules)
+
     def place(self, index: int, goal: Any, obs: Any) -> Any:
         """[d], [O] -> [2] or [3]: where pictures mark a goal of the module of this index; else the goal itself."""
         place = self.modules[index].place

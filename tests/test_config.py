@@ -1,6 +1,7 @@
 """Config: the paper's numbers, what wins over what, and refusals that say what to change."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,3 +205,21 @@ def test_numpy_s_numbers_are_numbers(name, given, held):
     config = configs.make_config(**{name: given})
     assert config == configs.make_config(**{name: held})
     assert type(configs.value(config, name)) is type(held)
+
+
+RUNS = sorted(Path(__file__).parent.parent.glob("docs/results/**/config.json"))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: "/".join(path.parts[-3:-1]))
+def test_a_setting_that_is_younger_than_a_run_is_off_in_it(path):
+    held = json.loads(path.read_text())
+    named = {**held, **{name: value for group in configs.GROUPS for name, value in held.get(group, {}).items()}}
+    read = configs.from_dict(held)
+    for name, (_, field) in configs.fields_by_name().items():
+        if name not in named and name not in configs.ALGORITHM_SETTINGS["curious"]:
+            assert configs.value(read, name) == field.default, name
+
+
+def test_a_file_of_some_settings_leaves_the_rest_to_the_preset():
+    read = configs.from_dict({"preset": "fast", "schedule": {"episodes": 640}, "ddpg": {"discount": 0.9}})
+    assert (read.exploration.random_gripper, read.schedule.num_envs, read.schedule.episodes) == (0.5, 32, 640)

@@ -1,5 +1,6 @@
 """The host loop: what it reports, when it stops and as what, with scripted evaluations; and small real runs."""
 
+import dataclasses
 import itertools
 import json
 from types import SimpleNamespace
@@ -198,6 +199,27 @@ def test_modules_of_like_names_are_not_taken_for_one_another(asked, there):
 def test_either_name_of_a_module_is_its_name():
     table = SimpleNamespace(names=("push", "stack", "distractor1"))
     fit.check_modules(tiny_config(modules=("push1", "stack1on2"), distractors=1), SimpleNamespace(modules=table))
+
+
+def test_modules_in_another_order_are_refused():
+    table = SimpleNamespace(names=("push", "reach"))
+    with pytest.raises(errors.ConfigError, match="push, reach, in this order"):
+        fit.check_modules(tiny_config(modules=("reach", "push"), distractors=0), SimpleNamespace(modules=table))
+
+
+def test_what_make_refuses_is_refused_of_any_environment(monkeypatch):
+    env = envs.make("point", ("reach", "push"))
+    fit.check_env(tiny_config(modules=("reach", "push"), distractors=0), env)
+    bare = tuple(dataclasses.replace(module, mirror=None) for module in env.modules.modules)
+    one_sided = dataclasses.replace(env, modules=dataclasses.replace(env.modules, modules=bare))
+    with pytest.raises(errors.ConfigError, match="--mirror on: must be off, since reach, push"):
+        fit.check_env(tiny_config(modules=("reach", "push"), distractors=0, mirror=True), one_sided)
+    hopeless = tuple(dataclasses.replace(module, achievable=False) for module in env.modules.modules)
+    nothing = dataclasses.replace(env, modules=dataclasses.replace(env.modules, modules=hopeless))
+    with pytest.raises(errors.ConfigError, match="must have one that can be achieved"):
+        fit.check_env(tiny_config(modules=("reach", "push"), distractors=0), nothing)
+    with jax.enable_x64(True), pytest.raises(errors.ConfigError, match="jax_enable_x64: must be off"):
+        fit.fit(tiny_config(modules=("reach", "push"), distractors=0), env)
 
 
 # A run that continues

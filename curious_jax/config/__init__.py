@@ -218,6 +218,9 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
 # What a platform brings, over the preset: a TPU does not launch kernels, and packed moves more bytes there.
 PLATFORM_SETTINGS: dict[str, dict[str, Any]] = {"tpu": {"packed": False}}
 
+# Groups that every config.json of a whole run holds, of whatever version.
+WHOLE = ("network", "ddpg", "hindsight", "curriculum", "schedule")
+
 # What a world brings, below what is given.
 WORLD_SETTINGS: dict[str, dict[str, Any]] = {"fetch": {}, "point": {"modules": ("reach", "push")}}
 
@@ -345,6 +348,9 @@ def from_dict(data: Mapping[str, Any]) -> TrainConfig:
 def flat(data: Mapping[str, Any]) -> dict[str, Any]:
     """Flat settings for `make_config` from plain data, nested as to_dict makes it or flat, each checked by itself.
 
+    A run's own config.json that lacks a setting is older than that setting, which is then off, as it was, whatever the
+    preset of that name brings today.
+
     Raises:
       ConfigError: on a setting that does not exist or cannot be used.
     """
@@ -358,4 +364,7 @@ def flat(data: Mapping[str, Any]) -> dict[str, Any]:
         old = OLD_VALUES.get(name, {})
         result[name] = old[held] if isinstance(held, str) and held in old else _coerced(table[name][1], held)
         check(name, table[name][1], result[name])
+    if all(isinstance(data.get(group), Mapping) for group in WHOLE):
+        brought = {name for those in (PRESET_SETTINGS, PLATFORM_SETTINGS) for own in those.values() for name in own}
+        result = {name: table[name][1].default for name in sorted(brought)} | result
     return result

@@ -1,8 +1,9 @@
 """Mirrors replayed transitions in the world's plane of symmetry (invariant transform replay, arXiv 1909.10707).
 
-Each transition of a batch is replaced by its mirror image with probability 0.5: observations, action and goal; the
-reward is the same. The arm is mirrored in the vertical plane through its gripper at the start. It is no perfect mirror
-(its joints bend to one side), so this is an approximation; docs/algorithm.md says how good.
+Each transition of a batch is replaced by its mirror image with probability 0.5: observations, action and goal. The
+reward is computed of the image, as a module of the user's own may tell left from right. The arm is mirrored in the
+vertical plane through its gripper at the start. It is no perfect mirror (its joints bend to one side), so this is an
+approximation; docs/algorithm.md says how good.
 """
 
 import chex
@@ -25,12 +26,15 @@ def reflect(env: Env, key: jax.Array, batch: Transition) -> Transition:
         return jnp.where(flip[:, None], mirrored, own)
 
     view, turn = jax.vmap(env.mirror), jax.vmap(env.modules.mirror)
+    next_obs, next_goal = view(batch.next_obs), turn(batch.next_goal, batch.module)
+    reward = jax.vmap(env.modules.reward)(next_obs, next_goal, batch.module)
     return batch.replace(
         obs=choose(view(batch.obs), batch.obs),
         action=choose(jax.vmap(env.mirror_action)(batch.action), batch.action),
-        next_obs=choose(view(batch.next_obs), batch.next_obs),
+        reward=jnp.where(flip, reward, batch.reward),
+        next_obs=choose(next_obs, batch.next_obs),
         goal=choose(turn(batch.goal, batch.module), batch.goal),
-        next_goal=choose(turn(batch.next_goal, batch.module), batch.next_goal),
+        next_goal=choose(next_goal, batch.next_goal),
     )
 
 

@@ -110,6 +110,22 @@ class SuccessModel(NamedTuple):
         """
         return jax.nn.sigmoid(_logit(params, self._inputs(state, module, goal, jnp.zeros(module.shape))))
 
+    def newest(self, state: ModelState, number: int, most: int) -> tuple[jax.Array, jax.Array]:
+        """Gives goals of each module's newest results, again and again where there are fewer.
+
+        Args:
+          number: M, modules.
+          most: N, goals of each.
+        Returns:
+          ([M, N, G], how many results each module has [M]); the goals of a module without results are of others.
+        """
+        age = (state.next - 1 - jnp.arange(self.size)) % self.size  # 0 is the newest
+        own = (state.module == jnp.arange(number)[:, None]) & (age < state.size)  # [M, R]
+        order = jnp.argsort(jnp.where(own, age, self.size), axis=1)
+        count = own.sum(axis=1)
+        turn = jnp.arange(most) % jnp.maximum(count, 1)[:, None] % self.size  # [M, N]
+        return state.goal[jnp.take_along_axis(order, turn, axis=1)], count
+
     def _span(self, state: ModelState, cycle: jax.Array) -> jax.Array:
         """Gives the age of the oldest result in cycles, at least 1."""
         held = jnp.arange(self.size) < state.size

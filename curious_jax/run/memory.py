@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from curious_jax import evaluation
 from curious_jax.config import TrainConfig, fields_by_name, option_name
 from curious_jax.errors import ConfigError
-from curious_jax.learner import devices
+from curious_jax.learner import devices, estimators
 from curious_jax.learner.state import init_one, setup
 from curious_jax.types import Env
 
@@ -64,11 +64,13 @@ def need(config: TrainConfig, env: Env) -> Need:
     inputs = env.obs_size + env.modules.goal_size + env.modules.num_modules + env.action_size
     activations = 8 * (network.hidden_layers + 1) * network.hidden_size
     physics = env.physics_bytes_per_world
+    # An estimator that wants TD errors sees a cycle's transitions at once, which pass through actor and critic.
+    seen = env.episode_length * 4 * (4 * inputs + 2 * network.hidden_size) if asks_td_errors(config, env) else 0
     tried = evaluation.worst_case_worlds(schedule.cvar_goals) if schedule.cvar_goals else 0
     parts = Need(
         capacity=copies * store,
         # As the rollout's steps, as whole episodes and as normaliser samples.
-        num_envs=schedule.num_envs * (3 * copies * episode + physics // shares),
+        num_envs=schedule.num_envs * (3 * copies * episode + physics // shares + copies * seen),
         evaluation_episodes=schedule.evaluation_episodes * (2 * copies * episode + physics // shares),
         cvar_goals=tried * (2 * copies * episode + physics // shares),
         batch_size=4 * schedule.batch_size * (4 * inputs + activations) // shares,
@@ -78,6 +80,11 @@ def need(config: TrainConfig, env: Env) -> Need:
         checkpoint_minutes=store if on_cpu else 0,
     )
     return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))
+
+
+def asks_td_errors(config: TrainConfig, env: Env) -> bool:
+    """Says whether the run's estimator looks at the critic's errors on a cycle's episodes."""
+    return estimators.make(config, env.modules).wants_td_errors
 
 
 def _bytes(tree: Any) -> int:

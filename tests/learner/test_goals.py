@@ -1,12 +1,13 @@
 """The goal samplers: values worked by hand, and for each the property that makes it what it is."""
 
+import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.parts import assert_same, empty_module, make_run, tiny_config
+from helpers.parts import assert_same, empty_module, line_module, make_run, tiny_config
 from scipy import stats
 
 from curious_jax.config import SettingError, make_config
@@ -251,6 +252,21 @@ def test_mega_proposes_the_rare_outcome():
     rare = (goal[MIXED == 2][:, TABLE.slots[2]] > 0.8).all(axis=1)
     assert rare.mean() > 0.85  # 32 draws of 10 miss it in 3 % of the cases
     assert stats.kstest(goal[MIXED == 1][:, column(1)], "uniform").pvalue > 1e-4
+
+
+def test_mega_leaves_goals_that_move_with_the_world_to_chance():
+    offset = dataclasses.replace(line_module("b", 1, 0.0), goal_at=lambda goal, obs: obs[:1] + goal)
+    table = ModuleTable((line_module("a", 0, 0.0), offset))
+    made = mega.make(tiny_config(), table, 1, 1)
+    told = dict(module=jnp.zeros(64, jnp.int32), goal=jnp.zeros((64, 2)), success=jnp.zeros(64, bool))
+    told |= dict(self_evaluation=jnp.zeros(64, bool), valid=jnp.ones(64, bool), first=jnp.zeros((64, 2)))
+    told |= dict(reached=jnp.linspace(5.0, 6.0, 128).reshape(64, 2), relevant=jnp.ones((64, 2), bool))
+    told |= dict(td_error=jnp.zeros(64), key=jax.random.key(0), cycle=jnp.int32(0))
+    held = made.update(made.init(jax.random.key(0)), Results(**told))
+    module, obs = jnp.arange(64) % 2, jnp.full((64, 2), 3.0)
+    goal = np.asarray(made.propose(held, jax.random.key(1), module, obs, None))
+    assert (goal[::2, 0] >= 5.0).all(), "outcomes of the module whose goals stand still"
+    assert ((goal[1::2, 1] >= 0.0) & (goal[1::2, 1] < 1.0)).all(), "uniform goals, as they are drawn"
 
 
 # Value functions: vds.

@@ -1,5 +1,7 @@
 """Mirror images: what is reflected, that rewards and (nearly) trajectories are the same, and how many there are."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,7 +96,9 @@ def test_half_of_a_batch_is_replaced():
     draw = lambda *shape: jnp.asarray(rng.normal(size=(b, *shape)), jnp.float32)  # noqa: E731
     module = jnp.arange(b, dtype=jnp.int32) % 2
     goal = jnp.where(env.modules.mask(module), draw(4), 0.0)
-    batch = Transition(draw(env.obs_size), draw(3), draw(), draw(env.obs_size), goal, goal, module)
+    next_obs = draw(env.obs_size)
+    reward = jax.vmap(env.modules.reward)(next_obs, goal, module)
+    batch = Transition(draw(env.obs_size), draw(3), reward, next_obs, goal, goal, module)
     found = mirror.reflect(env, jax.random.key(0), batch)
     flipped = np.asarray(found.action[:, 1] != batch.action[:, 1])
     assert abs(flipped.mean() - 0.5) < 0.05
@@ -139,3 +143,17 @@ def test_mirrored_actions_give_nearly_mirrored_trajectories_on_the_arm():
         assert np.median(end) < 1 and np.median(step) < 0.05 and np.quantile(step, 0.99) < 2
     _, step = errors(low, "cube1_position")
     assert np.quantile(step, 0.95) < 0.2 and np.quantile(step, 0.99) < 5
+
+
+def test_an_image_has_its_own_reward_where_a_module_tells_left_from_right():
+    left = dataclasses.replace(empty_module("left", 1), solved=lambda obs, goal: obs[1] > 0.2)
+    env = dataclasses.replace(point.create(("reach",)), modules=ModuleTable((left,)))
+    mirror.check(True, env)
+    obs = jnp.zeros((400, env.obs_size)).at[:, 1].set(jnp.where(jnp.arange(400) % 2, 0.3, -0.3))
+    nothing, module = jnp.zeros((400, 0)), jnp.zeros(400, jnp.int32)
+    reward = jax.vmap(env.modules.reward)(obs, nothing, module)
+    batch = Transition(obs, jnp.zeros((400, env.action_size)), reward, obs, nothing, nothing, module)
+    seen = mirror.reflect(env, jax.random.key(0), batch)
+    flipped = seen.next_obs[:, 1] != obs[:, 1]
+    assert 150 < int(flipped.sum()) < 250
+    np.testing.assert_array_equal(seen.reward, jnp.where(seen.next_obs[:, 1] > 0.2, 0.0, -1.0))

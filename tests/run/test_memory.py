@@ -56,6 +56,13 @@ def test_seeds_multiply_everything_but_the_program():
     assert four.total - memory.PROGRAM == 4 * (one.total - memory.PROGRAM)
 
 
+def test_an_estimator_that_asks_for_td_errors_sees_a_cycle_s_transitions_at_once():
+    plain, asking = (memory.need(*setup(estimator=name, num_envs=64)) for name in ("competence", "plr"))
+    config, env = setup(estimator="plr", num_envs=64)
+    least = 64 * env.episode_length * 4 * 2 * config.network.hidden_size
+    assert asking.num_envs - plain.num_envs >= least
+
+
 def test_the_worst_goals_take_as_much_as_an_evaluation_of_as_many_worlds():
     need = memory.need(*setup(cvar_goals=10_000, evaluation_episodes=256, num_seeds=2))
     assert need.cvar_goals == need.evaluation_episodes > memory.need(*setup(cvar_goals=20, num_seeds=2)).cvar_goals > 0

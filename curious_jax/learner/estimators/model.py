@@ -3,6 +3,10 @@
 A network predicts the success of (module, goal, time) from self-evaluation results, so that what is learned about one
 goal is known of its neighbours. Progress of a module is the mean over some of its goals of |prediction now - prediction
 of a lagged copy|. The copy is between K and 2K cycles old, K being about the cycles that bring a module l results.
+
+The goals that are asked about are drawn once, uniformly, but for a module whose goals stand elsewhere than they were
+drawn (stack's moves with its base): there they are those of the results that the network learns from, where there are
+any.
 """
 
 import math
@@ -18,7 +22,7 @@ from curious_jax.learner.estimators.protocol import Estimator, Results
 from curious_jax.learner.success_model import ModelState, SuccessModel
 from curious_jax.types import ModuleTable
 
-GOALS = 32  # per module, drawn once, over which predictions are averaged
+GOALS = 32  # per module, over which predictions are averaged
 MOST = 4096  # results kept at most
 
 
@@ -59,7 +63,14 @@ def make(config: TrainConfig, modules: ModuleTable) -> Estimator:
     def ask(state: LaggedState, params: Any) -> jax.Array:
         """Gives the predictions [M, GOALS]."""
         module = jnp.broadcast_to(jnp.arange(number)[:, None], state.goals.shape[:2])
-        return model.predict(state.model, params, module, state.goals)
+        return model.predict(state.model, params, module, goals(state))
+
+    def goals(state: LaggedState) -> jax.Array:
+        """Gives the goals that are asked about [M, GOALS, G]."""
+        if not any(modules.moving):
+            return state.goals
+        shown, count = model.newest(state.model, number, GOALS)
+        return jnp.where((jnp.array(modules.moving) & (count > 0))[:, None, None], shown, state.goals)
 
     def scores(state: LaggedState, windows: CurriculumState) -> jax.Array:
         return jnp.abs(ask(state, state.model.params) - ask(state, state.older)).mean(axis=1)

@@ -6,7 +6,8 @@ goal: ĝ = argmin p_ag(g).
 
 Differences from the source: outcomes are a module's last MOST at the end of episodes, not all of all steps; candidates
 with a low Q value are not cut off; and there is no annealing towards the goals that are asked for (OMEGA). A module
-whose outcome never changed gets uniform goals.
+whose outcome never changed gets uniform goals, and so does one whose goal moves with the world (`Module.goal_at`): an
+outcome is a place there, and no goal as such a module draws them.
 """
 
 import jax
@@ -21,6 +22,7 @@ from curious_jax.learner.goals.recent import RecentState
 from curious_jax.types import ModuleTable
 
 BANDWIDTH = 0.1  # in deviations of the outcomes
+SAME = 1e-5  # a goal that moves by less stands still, in the world's unit of length
 
 
 def estimate_density(part: jax.Array, held: jax.Array) -> jax.Array:
@@ -59,6 +61,8 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
         own = jnp.where(modules.mask(module), chosen, 0.0)
         uniform = protocol.sample_uniform(modules, key_uniform, module)
         uniform = rollout.place_goals(modules, uniform, module, obs)
-        return jnp.where(state.size[module][:, None] > 0, own, uniform)
+        stands = jax.vmap(modules.goal_at)(own, module, obs)
+        usable = (state.size[module] > 0) & jnp.all(jnp.abs(stands - own) < SAME, axis=1)
+        return jnp.where(usable[:, None], own, uniform)
 
     return Sampler(init, propose, update)

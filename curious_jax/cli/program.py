@@ -32,6 +32,10 @@ SHORTAGES = {
 }
 
 
+# What XLA and Warp say when a device has no memory left.
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Failed to allocate")
+
+
 def run(body: Callable[[], int]) -> int:
     """Runs a program; returns its exit status.
 
@@ -55,8 +59,8 @@ def run(body: Callable[[], int]) -> int:
             return _fail_of_system(error)
         except KeyboardInterrupt:
             return INTERRUPTED
-        except RuntimeError as error:  # jax.errors.JaxRuntimeError, of a JAX that may not be imported yet
-            if "RESOURCE_EXHAUSTED" not in str(error):
+        except RuntimeError as error:  # Warp's, or jax.errors.JaxRuntimeError, of a JAX that may not be imported yet
+            if not any(words in str(error) for words in OUT_OF_MEMORY):
                 raise
             why = (str(error).splitlines() or [""])[0][:200]
             return fail(f"the device's memory ran out ({why}); {LESS}", FAILED)

@@ -1,5 +1,6 @@
 """Holds what a run carries from cycle to cycle, and the fixed parts that it is made of."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from flax import struct
 
 from curious_jax.config import TrainConfig
-from curious_jax.learner import algorithms, curriculum, ddpg, estimators, goals, normalizer, replay, td3
+from curious_jax.learner import algorithms, curriculum, ddpg, devices, estimators, goals, normalizer, replay, td3
 from curious_jax.types import Env, Learner, Policy
 
 STREAM = 0xE571  # folded into keys for estimator and goals, so that a run without them draws the same numbers
@@ -76,10 +77,12 @@ def setup(config: TrainConfig, env: Env) -> Setup:
     """
     modules = env.modules
     sizes = env.obs_size + modules.goal_size + modules.num_modules, env.action_size
+    # The packed update joins arrays along the axis that several devices share, which they would have to exchange.
+    settings = dataclasses.replace(config.ddpg, packed=config.ddpg.packed and devices.count(config.devices) == 1)
     if config.learner == "td3":
-        learner = td3.make(config.network, config.ddpg, config.td3, *sizes)
+        learner = td3.make(config.network, settings, config.td3, *sizes)
     else:
-        learner = ddpg.make(config.network, config.ddpg, *sizes)
+        learner = ddpg.make(config.network, settings, *sizes)
     algorithm = algorithms.ALGORITHMS[config.algorithm]
     return Setup(
         config,

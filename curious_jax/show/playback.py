@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from curious_jax.evaluation import check_overflow
 from curious_jax.learner import rollout
 from curious_jax.learner.state import Setup, make_policy, setup
 from curious_jax.run.policies import Loaded
@@ -53,14 +54,15 @@ def recorder(loaded: Loaded, module: Any) -> Callable[[Loaded, jax.Array], Recor
     play = jax.jit(functools.partial(_episodes, run))
 
     def record(one: Loaded, key: jax.Array) -> Recording:
-        states, goal, solved = jax.device_get(play(one.policy, one.offset, key, module))
+        states, goal, solved, overflow = jax.device_get(play(one.policy, one.offset, key, module))
+        check_overflow(overflow)
         return Recording(states, goal, solved, np.asarray(module))
 
     return record
 
 
-def _episodes(run: Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any]:
-    """Returns (states, goal, solved), each with leading axes [T+1, E]."""
+def _episodes(run: Setup, policy: Any, offset: Any, key: Any, module: Any) -> tuple[Any, Any, Any, Any]:
+    """Returns (states, goal, solved), each with leading axes [T+1, E], and what the physics dropped [E]."""
     key_reset, key_goal = jax.random.split(key)
     env, modules = run.env, run.env.modules
     act = make_policy(run, policy)
@@ -78,7 +80,8 @@ def _episodes(run: Setup, policy: Any, offset: Any, key: Any, module: Any) -> tu
 
     last, before = jax.lax.scan(step, first, length=env.episode_length)
     _, goal, solved = look(last)
-    return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), before, (_drawable(last), goal, solved))
+    played = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), before, (_drawable(last), goal, solved))
+    return *played, last.overflow
 
 
 def _drawable(state: Any) -> Any:

@@ -14,6 +14,7 @@ from envs.physics.protocol import Physics
 
 BACKENDS = ("auto", "c", "jax", "warp")
 _EXTRA = "pip install curious_jax[warp]"
+GPUS = ("gpu", "cuda")  # what JAX calls them; AMD's too, which have no driver of NVIDIA's
 WARP_CUDA = (13, 0)  # what NVIDIA's driver must run for warp-lang 1.18; drivers from R580 on do
 
 
@@ -21,7 +22,7 @@ def resolve(name: str) -> str:
     """Returns c, jax or warp; `auto` is c on a CPU, warp on an NVIDIA GPU that can run it, elsewhere jax.
 
     Raises:
-      ArgumentError: for an unknown name, and for warp where warp-lang is not installed.
+      ArgumentError: for an unknown name, for warp where it cannot run, and for c beside a GPU without JAX's CPU.
     """
     if name not in BACKENDS:
         raise ArgumentError("physics", f"unknown, choose one of {', '.join(BACKENDS)}", name)
@@ -29,6 +30,11 @@ def resolve(name: str) -> str:
         return _for_platform(jax.default_backend())
     if name == "warp" and not _has_warp():
         raise ArgumentError("physics", f"needs warp-lang: {_EXTRA}", name)
+    platform = jax.default_backend()
+    if name == "warp" and platform in GPUS and (why := _why_not_warp()):
+        raise ArgumentError("physics", f"{why}; choose jax", name)
+    if name == "c" and platform != "cpu" and not _has_cpu():
+        raise ArgumentError("physics", f"needs JAX's CPU beside the device; set JAX_PLATFORMS={platform},cpu", name)
     return name
 
 
@@ -66,7 +72,7 @@ def _for_platform(platform: str) -> str:
     """Returns the backend for JAX's platform; one line says why an NVIDIA GPU gets the slower one."""
     if platform == "cpu":
         return "c"
-    if platform in ("gpu", "cuda"):
+    if platform in GPUS:
         why = _why_not_warp()
         if why is None:
             return "warp"
@@ -79,7 +85,9 @@ def _why_not_warp() -> str | None:
     if not _has_warp():
         return f"warp-lang is missing ({_EXTRA})"
     there = _driver_cuda()
-    if there is not None and there < WARP_CUDA:
+    if there is None:
+        return "warp-lang needs an NVIDIA GPU, and its driver gives no answer here"
+    if there < WARP_CUDA:
         wanted, found = (".".join(map(str, version)) for version in (WARP_CUDA, there))
         return f"warp-lang needs an NVIDIA driver for CUDA {wanted} (R580 or newer), and this one is for CUDA {found}"
     return None
@@ -94,6 +102,14 @@ def _driver_cuda() -> tuple[int, int] | None:
     except (OSError, AttributeError):
         return None
     return number.value // 1000, number.value % 1000 // 10
+
+
+def _has_cpu() -> bool:
+    """Says whether JAX has its CPU beside the default device."""
+    try:
+        return bool(jax.local_devices(backend="cpu"))
+    except RuntimeError:  # JAX_PLATFORMS leaves it out
+        return False
 
 
 def _has_warp() -> bool:

@@ -5,7 +5,8 @@
 # compiled kernels (warp-kernels.tgz, which the next visit can start from).
 #
 # Packages: those of the machine's python3, or PACKED=DIR, with pieces of a packed site folder (piece.00, piece.01, ...)
-# and perhaps a warp-kernels.tgz, which are unpacked below OUT; or WHEELS=DIR, wheels that pip installs without a network.
+# and perhaps a warp-kernels.tgz, which are unpacked below OUT; or WHEELS=DIR, wheels (setuptools among them) that pip installs without
+# a network.
 set -uo pipefail
 out=${1:?usage: gpu_check.sh OUT}; shift
 for folder in PACKED WHEELS; do  # given from where the user stands
@@ -25,7 +26,7 @@ install() {
     export PYTHONPATH=$out/site${PYTHONPATH:+:$PYTHONPATH}
     [[ -f $PACKED/warp-kernels.tgz ]] && mkdir -p ~/.cache && tar -xzf "$PACKED/warp-kernels.tgz" -C ~/.cache
   elif [[ -d ${WHEELS:-} ]]; then
-    python3 -m pip install -q --no-index --find-links "$WHEELS" -c constraints.txt ".[warp]" || return 1
+    python3 -m pip install -q --no-index --find-links "$WHEELS" -c constraints.txt ".[cuda]" || return 1
   fi
   return 0
 }
@@ -33,7 +34,7 @@ install() {
 install || { echo "the packages could not be installed"; exit 1; }
 { git log -1 --format='commit %h' || echo 'no git'; } 2>/dev/null | tee "$out/summary.txt"
 python3 -c 'import jax, mujoco; print("jax", jax.__version__, "mujoco", mujoco.__version__)' 2>&1 | tail -n 1 | tee -a "$out/summary.txt"
-python3 -m experiments.checks.gpu_visit "$out" --limit "$((540 - SECONDS))" "$@" 2>&1 | tee -a "$out/summary.txt"
+python3 -m experiments.checks.gpu_visit "$out" --limit "$((500 - SECONDS))" "$@" 2>&1 | tee -a "$out/summary.txt"
 status=${PIPESTATUS[0]}
 
 cache=$(python3 -c 'import warp; warp.config.log_level = warp.LOG_WARNING; warp.init(); print(warp.config.kernel_cache_dir)' | tail -n 1)

@@ -82,12 +82,12 @@ def plan(out: Path, sizes: Sizes, device: str = "") -> list[Part]:
         command = ("curious_jax.train", *arguments, *common, "--out", str(folder))
         return Part(folder.name, sizes.train_seconds, command, leaves=folder / "summary.json")
 
-    def update(tf32: str, buffers: str) -> Part:
+    def update(tf32: str, buffers: str, seconds: float) -> Part:
         env = {"JAX_DEFAULT_MATMUL_PRECISION": TF32[tf32]}
         if (kinds := BUFFERS[buffers]) is not None:
             given = os.environ.get("XLA_FLAGS", "")
             env["XLA_FLAGS"] = f"{given} --xla_gpu_enable_command_buffer={kinds}".strip()
-        return suite(_name(tf32, buffers), 40, f"updates={sizes.batch_size}", env)
+        return suite(_name(tf32, buffers), seconds, f"updates={sizes.batch_size}", env)
 
     worlds = ",".join(str(number) for number in sizes.worlds)
     parity = ("experiments.checks.parity", "--physics", sizes.physics, "--worlds", str(sizes.parity_worlds))
@@ -95,8 +95,9 @@ def plan(out: Path, sizes: Sizes, device: str = "") -> list[Part]:
     known = [name for name, card in TARGETS.items() if re.search(card, device)][:1]
     floor = ("curious_jax.benchmark", "--json", "--compile-for")
     parts = [
-        Part("parity", 120, (*parity, "--out", str(out / "parity.json"))),
-        *(update(*variant) for variant in VARIANTS),
+        # On a new machine Warp's kernels are built in it, which takes minutes.
+        Part("parity", 240, (*parity, "--out", str(out / "parity.json"))),
+        *(update(*variant, seconds) for variant, seconds in zip(VARIANTS, (75, 40, 40, 40), strict=True)),
         suite("physics", 120, f"rollouts={worlds}"),
         training("gpu", first),
         suite("seeds", 90, f"cycles=1,{sizes.many_seeds}"),
@@ -136,6 +137,8 @@ def visit(
 def run(part: Part, log: Path, seconds: float) -> str:
     """Runs one part: done, cut (its time was up, and it left something) or failed."""
     env = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | part.env  # Warp needs memory, too
+    if _device():  # else a JAX without CUDA would measure the CPU in its place
+        env.setdefault("JAX_PLATFORMS", "cuda,cpu")
     with log.open("w") as file:
         child = subprocess.Popen([sys.executable, "-m", *part.command], stdout=file, stderr=subprocess.STDOUT, env=env)
         try:

@@ -54,7 +54,7 @@ def make_turn(config: Any, seconds: float) -> tuple[Callable[[], float], Callabl
 
     from curious_jax.learner import trainer
 
-    env = environment.make_env(config)
+    env = environment.make_env(config).with_worlds(config.num_seeds * config.schedule.num_envs)
     state, total = trainer.init(config, env), no_metrics(config)
     epoch = trainer.compile_epoch(setup(config, env), state)
     held = [state, total]

@@ -123,7 +123,8 @@ def test_warp_agrees_with_c_and_keeps_bad_worlds_apart():
 def test_warp_reports_lost_contacts(monkeypatch):
     from envs.physics import warp
 
-    monkeypatch.setattr(warp, "buffer_sizes", lambda model: (2, 220))  # eight corners lie on the table
+    monkeypatch.setattr(warp, "buffer_sizes", lambda model: (2, 280))  # eight corners lie on the table
+    monkeypatch.setattr(warp, "SPARE_CONTACTS", 0)
     physics = warp.WarpPhysics.create(scene.build_model(2), num_worlds=1)
     state = jax.tree.map(lambda x: x[0], fetch.reset("c", 1)).physics
     hand = jnp.array([1.32, 0.75, 0.53]), jnp.array([0.7071, 0.0, 0.7071, 0.0])
@@ -133,11 +134,26 @@ def test_warp_reports_lost_contacts(monkeypatch):
 
 
 @needs_warp
+def test_a_scene_s_control_step_is_made_once(monkeypatch, capfd):
+    from envs.physics import warp
+
+    made = []
+    monkeypatch.setattr(warp, "_made", {})
+    monkeypatch.setattr(warp, "_make_control_step", lambda *told: made.append(told) or len(made))
+    one, same = (warp.WarpPhysics.create(scene.build_model(1), 3).control_step for _ in range(2))
+    assert one == same == 1 and len(made) == 1
+    assert warp.WarpPhysics.create(scene.build_model(1), 4).control_step == 2
+    assert warp.WarpPhysics.create(scene.build_model(2), 3).control_step == 3
+    warp.bytes_per_world(scene.build_model(1))
+    assert capfd.readouterr().out == "", "Warp greets nobody on standard output"
+
+
+@needs_warp
 def test_warp_buffers_grow_with_the_cubes():
     from envs.physics import warp
 
-    assert warp.buffer_sizes(scene.build_model(2)) == (24, 220)
-    assert warp.buffer_sizes(scene.build_model(4)) == (40, 380)
+    assert warp.buffer_sizes(scene.build_model(2)) == (24, 280)
+    assert warp.buffer_sizes(scene.build_model(4)) == (40, 480)
 
 
 def test_a_scene_of_another_kind_is_refused():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from envs.errors import ArgumentError
 from envs.physics import select
 from envs.physics.select import resolve
 
@@ -18,7 +19,7 @@ def test_auto_is_c_on_a_cpu():
 
 def test_auto_follows_the_platform(monkeypatch):
     monkeypatch.setattr(select, "_has_warp", lambda: True)
-    monkeypatch.setattr(select, "_driver_cuda", lambda: None)
+    monkeypatch.setattr(select, "_driver_cuda", lambda: (13, 0))
     assert [select._for_platform(p) for p in ("cpu", "gpu", "cuda", "tpu")] == ["c", "warp", "warp", "jax"]
     monkeypatch.setattr(select, "_has_warp", lambda: False)
     with pytest.warns(UserWarning, match=r"pip install curious_jax\[warp\]"):
@@ -51,10 +52,38 @@ def test_auto_takes_jax_physics_with_a_driver_too_old_for_warp(monkeypatch, numb
     assert "R580 or newer" in line and f"CUDA 12.{number % 1000 // 10}" in line and "\n" not in line
 
 
-@pytest.mark.parametrize("number", [13000, 13010, None])
-def test_auto_takes_warp_with_a_new_driver_or_one_that_does_not_answer(monkeypatch, number):
+@pytest.mark.parametrize("number", [13000, 13010])
+def test_auto_takes_warp_with_a_new_driver(monkeypatch, number):
     fake_driver(monkeypatch, number)
     assert select._for_platform("gpu") == "warp"
+
+
+def test_a_gpu_without_a_driver_of_nvidia_s_is_not_warp_s(monkeypatch):
+    fake_driver(monkeypatch, None)
+    with pytest.warns(UserWarning, match="needs an NVIDIA GPU"):
+        assert select._for_platform("gpu") == "jax"
+
+
+@pytest.mark.parametrize("number, says", [(12080, "R580 or newer.*choose jax"), (None, "NVIDIA GPU.*choose jax")])
+def test_warp_by_name_is_refused_where_it_cannot_run(monkeypatch, number, says):
+    fake_driver(monkeypatch, number)
+    monkeypatch.setattr(select.jax, "default_backend", lambda: "gpu")
+    with pytest.raises(ArgumentError, match=says):
+        resolve("warp")
+    fake_driver(monkeypatch, 13000)
+    assert resolve("warp") == "warp"
+
+
+def test_c_physics_beside_a_gpu_needs_jax_s_cpu(monkeypatch):
+    monkeypatch.setattr(select.jax, "default_backend", lambda: "cuda")
+    assert resolve("c") == "c"
+
+    def missing(backend):
+        raise RuntimeError("Unknown backend cpu")
+
+    monkeypatch.setattr(select.jax, "local_devices", missing)
+    with pytest.raises(ArgumentError, match="set JAX_PLATFORMS=cuda,cpu"):
+        resolve("c")
 
 
 def test_a_cpu_does_not_ask_for_a_driver(monkeypatch):

@@ -1,5 +1,7 @@
 """The update with all weights in one matrix, against ddpg.py's own."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from helpers.parts import make_run, tiny_config
 
 from curious_jax.config import DDPGConfig, NetworkConfig
 from curious_jax.learner import ddpg, packed, trainer
+from curious_jax.learner.state import setup
 from curious_jax.types import LearnerBatch
 
 INPUTS, ACTIONS = 13, 4
@@ -80,3 +83,10 @@ def test_cycles_are_the_same_but_for_the_order_of_sums(settings):
         losses.append((total.critic_loss, total.actor_loss, total.q_mean))
     assert_close(states[0].learner.actor, states[1].learner.actor, 1e-5)
     assert_close(losses[0], losses[1], 1e-4)
+
+
+def test_several_devices_update_as_before(monkeypatch):
+    config = dataclasses.replace(tiny_config(packed=True), devices=2)
+    run = make_run(tiny_config(packed=True))
+    assert run.learner.arrangement is not None
+    assert setup(config, run.env).learner.arrangement is None

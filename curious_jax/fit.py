@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -171,7 +173,11 @@ def fit(
     callback: Callback | Sequence[Callback] | None = None,
     start: Progress | None = None,
 ) -> Progress:
-    """Trains until the episodes are done, the target is reached, numbers diverge, or the callback says stop.
+    """Trains until the episodes are done, the target is reached, numbers diverge, or the callback or Ctrl-C says stop.
+
+    Nothing is written: what is to be kept, such as a policy of the progress, the callback keeps, or the caller at the
+    end. Ctrl-C ends the training after the cycles under way, about a second of them, with the status `interrupted`;
+    a second one raises KeyboardInterrupt at once.
 
     Args:
       config: the run. `schedule.episodes` is rounded up to whole cycles.
@@ -189,15 +195,16 @@ def fit(
     """
     callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
     loop = _Loop(config, env)
-    progress = loop.begin(start)
-    while progress.status is Status.RUNNING:
-        if not progress.unevaluated:
-            progress = loop.run_cycles(progress)
-        if loop.is_evaluation_due(progress):
-            progress = loop.evaluate_and_report(progress)
-        stop = any([call(progress) for call in callbacks])  # each of them, whatever those before it say
-        if stop and progress.status is Status.RUNNING:
-            progress = dataclasses.replace(progress, status=Status.INTERRUPTED)
+    with _Keyboard() as keyboard:
+        progress = loop.begin(start)
+        while progress.status is Status.RUNNING:
+            if not progress.unevaluated:
+                progress = loop.run_cycles(progress)
+            if loop.is_evaluation_due(progress):
+                progress = loop.evaluate_and_report(progress)
+            stop = any([call(progress) for call in callbacks])  # each of them, whatever those before it say
+            if (stop or keyboard.pressed) and progress.status is Status.RUNNING:
+                progress = dataclasses.replace(progress, status=Status.INTERRUPTED)
     return loop.at_now(progress)
 
 
@@ -210,8 +217,8 @@ def check_modules(config: TrainConfig, env: Env) -> None:
     asked = [*config.modules, *(f"distractor{k + 1}" for k in range(config.distractors))]
     if list(map(configs.canonical, asked)) != list(map(configs.canonical, env.modules.names)):
         raise ConfigError(
-            f"modules: the config names {', '.join(asked)} and the environment has {', '.join(env.modules.names)}, in "
-            "this order; make the environment from the config, as curious_jax.make(config) does"
+            f"modules: the config names {', '.join(asked)} and the environment has {', '.join(env.modules.names)}; "
+            "make the environment from the config, as curious_jax.make(config) does, with its modules in their order"
         )
 
 
@@ -239,6 +246,31 @@ def _placed(start: Progress) -> Progress:
     place = devices.everywhere(start.config.devices) or jax.sharding.SingleDeviceSharding(one)
     state, total = jax.device_put((start.state, start.total), place)
     return dataclasses.replace(start, state=state, total=total)
+
+
+class _Keyboard:
+    """A context manager in which the first Ctrl-C is kept in `pressed`; the second raises KeyboardInterrupt, as ever.
+
+    Where somebody else looks after Ctrl-C, as the programs do, or outside the main thread, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+    def __enter__(self) -> "_Keyboard":
+        main = threading.current_thread() is threading.main_thread()
+        self._ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._ours:
+            signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def _press(self, number: int, frame: Any) -> None:
+        self.pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def __exit__(self, *raised: Any) -> None:
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Loop:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import signal
 from types import SimpleNamespace
 
 import jax
@@ -174,6 +175,35 @@ def test_diverged(scripted, loss):
     assert [r.status for r in reports] == ["running", "diverged"]
 
 
+def test_ctrl_c_ends_after_the_cycle_and_the_progress_is_returned(scripted):
+    def press(progress):
+        if progress.episodes == 16:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    progress, _, _ = scripted(callback=press)
+    assert (progress.status, progress.episodes) == ("interrupted", 16)
+    assert signal.getsignal(signal.SIGINT) is before
+
+    def twice(progress):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        scripted(callback=twice)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_program_that_looks_after_ctrl_c_keeps_it(scripted):
+    seen, before = [], signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        progress, _, _ = scripted(callback=lambda progress: signal.raise_signal(signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert progress.status == "completed" and seen
+
+
 def test_diverged_wins_over_completed(scripted):
     progress, _, _ = scripted(losses=[0.5, np.nan], settings=dict(episodes=16))
     assert progress.status == "diverged"
@@ -203,7 +233,7 @@ def test_either_name_of_a_module_is_its_name():
 
 def test_modules_in_another_order_are_refused():
     table = SimpleNamespace(names=("push", "reach"))
-    with pytest.raises(errors.ConfigError, match="push, reach, in this order"):
+    with pytest.raises(errors.ConfigError, match="has push, reach; .* in their order"):
         fit.check_modules(tiny_config(modules=("reach", "push"), distractors=0), SimpleNamespace(modules=table))
 
 

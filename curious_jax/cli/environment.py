@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from curious_jax.types import Env
 
 
-def make_env(config: TrainConfig) -> "Env":
+def make_env(config: TrainConfig, to_act: bool = False) -> "Env":
     """The environment that a config names.
 
+    Args:
+      to_act: a trained policy is to act in it, which does not need what --import brought for training alone, such as
+        a metrics sink: one that cannot be imported then is missed only where a name is unknown without it.
     Raises:
       ConfigError: naming the setting at fault, or the foreign package that hides our `envs`.
     """
     check_envs_package()
-    import_modules(config.imports)
+    missing = _try_imports(config.imports) if to_act else import_modules(config.imports)
     import envs
     from curious_jax.learner import devices, estimators, goals, mirror, perturbation
 
@@ -32,7 +35,7 @@ def make_env(config: TrainConfig) -> "Env":
     try:
         env = envs.make(config.world, config.modules, config.distractors, config.physics, config.start, config.sleep)
     except ValueError as error:
-        raise ConfigError(with_import_hint(name_option(error))) from None
+        raise missing or ConfigError(with_import_hint(name_option(error))) from None
     if not any(env.modules.achievable):
         raise ConfigError(f"--modules {','.join(config.modules)}: must have a module that can be achieved")
     if env.physics_name == "warp" and devices.count(config.devices) > 1:
@@ -41,9 +44,23 @@ def make_env(config: TrainConfig) -> "Env":
         )
     perturbation.check(config.perturbation, env)
     mirror.check(config.hindsight.mirror, env)
-    estimators.make(config, env.modules)
-    goals.make(config, env.modules, 1, 1)
+    try:
+        estimators.make(config, env.modules)
+        goals.make(config, env.modules, 1, 1)
+    except ConfigError as error:
+        raise missing or error from None
     return env
+
+
+def _try_imports(names: Iterable[str]) -> ConfigError | None:
+    """Imports what can be imported of the names; returns what was wrong with the first of the others."""
+    problems = []
+    for name in names:
+        try:
+            import_modules([name])
+        except ConfigError as error:
+            problems.append(error)
+    return problems[0] if problems else None
 
 
 def import_modules(names: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import NetworkConfig
+from curious_jax.errors import ConfigError
 
 NORM_EPSILON = 1e-6  # added to the variance in a layer normalisation
 
@@ -65,8 +66,13 @@ def actor_layers(params: Any) -> list[dict[str, jax.Array]]:
     Returns:
       weight [I, H] and bias [H]; with layer normalisation norm_scale and norm_shift [H] as well. The actors of MG-ME's
       experts have a leading axis M.
+    Raises:
+      ConfigError: for an actor of another kind, of a learner of the user's own.
     """
-    parts = params["params"]["MLP_0"]
+    try:
+        parts = params["params"]["MLP_0"]
+    except (KeyError, TypeError, IndexError):
+        raise ConfigError("the policy's actor is not the MLP of curious_jax, whose layers alone can be told") from None
     layers = []
     for number in range(sum(name.startswith("Dense_") for name in parts)):
         dense, norm = parts[f"Dense_{number}"], parts.get(f"LayerNorm_{number}")

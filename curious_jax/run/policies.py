@@ -177,7 +177,7 @@ def load(
     if not 0 <= seed_index < seeds:
         raise ConfigError(f"seed_index={seed_index}: must be from 0 to {seeds - 1}")
     config = dataclasses.replace(config, num_seeds=1, seed=config.seed + seed_index, physics=physics or config.physics)
-    env = environment.make_env(config)
+    env = environment.make_env(config, to_act=True)
     one = jax.eval_shape(lambda: policy_params(trainer.init(config, env)))
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), one) if seeds > 1 else one
     params = _restore(saved, like)

@@ -23,8 +23,8 @@ from jax.interpreters import batching, mlir
 from envs.physics import protocol
 from envs.physics.protocol import Array, PhysicsState
 
-# Contacts beyond those of the average, all worlds together, as a few worlds may all have many. In 381 episodes of random
-# grasping with one cube C MuJoCo had up to 22 contacts in a world, 4.8 in the mean; in 213 with two up to 27, and 8.7.
+# Contacts beyond those of the average, all worlds together, as a few worlds may all have many. In 381 episodes of
+# random grasping with one cube C MuJoCo had up to 22 contacts, 4.8 in the mean; in 213 with two up to 27, and 8.7.
 SPARE_CONTACTS = 40
 
 

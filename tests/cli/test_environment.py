@@ -141,3 +141,14 @@ def test_fit_refuses_an_environment_of_other_modules():
     assert str(error.value).startswith(
         "modules: the config names reach, push, distractor1 and the environment has reach; make the environment"
     )
+
+
+def test_a_policy_acts_without_what_was_imported_for_training_alone():
+    config = curious_jax.make_config("cpu", world="point", imports=("a_sink_of_a_colleague_s",))
+    with pytest.raises(curious_jax.ConfigError, match="--import a_sink_of_a_colleague_s: there is no such module"):
+        environment.make_env(config)
+    assert environment.make_env(config, to_act=True).modules.names == ("reach", "push")
+    for missed in (dict(modules=("reach", "corner9")), dict(estimator="a-colleague-s-own")):
+        config = curious_jax.make_config("cpu", world="point", imports=("a_sink_of_a_colleague_s",), **missed)
+        with pytest.raises(curious_jax.ConfigError, match="--import a_sink_of_a_colleague_s: there is no such module"):
+            environment.make_env(config, to_act=True)

@@ -35,8 +35,8 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
     """One Fetch arm at a table, asked for one of its modules in each episode.
 
     `gymnasium.make` ends episodes after 50 steps. `reset(options={"module": name})` chooses the module; by default it
-    is drawn uniformly. A world that diverges, or is given an action that is not finite, ends its episode at once, with
-    `info["diverged"]` set. A copy, or one that was pickled, is as newly made.
+    is drawn uniformly, and `info["module"]` names it. A world that diverges, or is given an action that is not finite,
+    ends its episode at once, with `info["diverged"]` set. A copy, or one that was pickled, is as newly made.
 
     Args:
       modules: names such as reach, push2, stack1on2.
@@ -94,7 +94,7 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
         if sound:
             self._obs = self.fetch.observe()[None].astype(np.float32)
             self._desired = self.goals.moved(self._desired, self._obs)
-        info = self._info() if sound else {"is_success": False, "diverged": True}
+        info = self._info() if sound else {**self._info(), "is_success": False, "diverged": True}
         return self._observation(), 0.0 if info["is_success"] else -1.0, False, not sound, info
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> Any:
@@ -123,4 +123,4 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
 
     def _info(self) -> dict[str, Any]:
         reward = self.goals.reward(self.goals.achieved(self._module, self._obs), self._desired)
-        return {"is_success": bool(reward[0] == 0.0)}
+        return {"is_success": bool(reward[0] == 0.0), "module": self.goals.names[int(self._module[0])]}

@@ -19,6 +19,9 @@ from envs.gymnasium_env.single import ALL_MODULES, CuriousFetchEnv, Observation,
 class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
     """Many arms at once on any physics backend. A copy, or one that was pickled, is as newly made.
 
+    `infos["module"]` [E] names the module of each environment's episode, and in `infos["final_info"]` that of the one
+    that ended.
+
     Args:
       num_envs: E.
       modules, start: as for CuriousFetchEnv.
@@ -82,7 +85,7 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         if self._state is None and not mask.all():
             raise ValueError("reset_mask: the first reset must be of all environments")
         self._begin(mask, options.get("module"))
-        return self._observation(), self._infos()
+        return self._observation(), self._infos(self._solved())
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Makes one control step of 0.04 s everywhere, but where the reset of an episode takes the step.
@@ -100,7 +103,7 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
             self._begin(resetting)
         success = self._solved() & sound & ~resetting
         truncated = ((self._steps >= self.max_episode_steps) | ~sound) & ~resetting
-        infos = _masked({"is_success": success}, np.ones(self.num_envs, bool))
+        infos = self._infos(success)
         if not sound.all():
             infos |= _masked({"diverged": ~sound}, ~sound)
         self._over = truncated.copy()
@@ -164,13 +167,14 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         final_info = _masked({name: infos[name] for name in infos if not name.startswith("_")}, truncated)
         self._begin(truncated)
         self._over[:] = False
-        return self._infos() | _masked({"final_obs": final_obs, "final_info": final_info}, truncated)
+        return self._infos(self._solved()) | _masked({"final_obs": final_obs, "final_info": final_info}, truncated)
 
     def _solved(self) -> np.ndarray:
         return self.goals.reward(self.goals.achieved(self._module, self._obs), self._desired) == 0.0
 
-    def _infos(self) -> dict[str, Any]:
-        return _masked({"is_success": self._solved()}, np.ones(self.num_envs, bool))
+    def _infos(self, success: np.ndarray) -> dict[str, Any]:
+        names = np.array(self.goals.names, dtype=object)[self._module]  # texts, so objects, as Gymnasium has them
+        return _masked({"is_success": success, "module": names}, np.ones(self.num_envs, bool))
 
     def _observation(self) -> Observation:
         achieved = self.goals.achieved(self._module, self._obs)

@@ -165,6 +165,25 @@ def test_a_lifted_cube_is_not_pushed_and_a_held_one_not_stacked():
     assert stack.reward(np.concatenate([cube, place[:3] + [0, 0, 0.059]]), place) == -1.0
 
 
+def test_info_names_the_module_of_the_episode():
+    env = CuriousFetchEnv(NAMES)
+    for _ in range(8):
+        obs, info = env.reset()
+        assert info["module"] == NAMES[int(env.goals.module(obs["desired_goal"]))]
+        assert env.step(np.zeros(4))[4]["module"] == info["module"]
+    assert env.reset(options={"module": "pnp2"})[1]["module"] == "pnp2"
+
+
+def test_infos_name_the_modules_as_a_vector_of_single_environments_does():
+    modules = ("reach", "stack")
+    theirs = gymnasium.make_vec("CuriousFetch-v0", 2, vectorization_mode="sync", modules=modules)
+    ours = CuriousFetchVectorEnv(2, modules, physics="c")
+    for env in (ours, theirs):
+        _, infos = env.reset(seed=0, options={"module": "stack"})
+        assert infos["module"].dtype == object and infos["module"].tolist() == ["stack", "stack"]
+        assert infos["_module"].tolist() == [True, True]
+
+
 def test_a_stack_s_goal_follows_its_base():
     env = CuriousFetchEnv(("stack",))
     obs, _ = env.reset(seed=0)
@@ -181,7 +200,7 @@ def test_a_diverged_world_ends_its_episode_and_shows_the_last_sound_observation(
     env.fetch.data.qvel[0] = np.nan
     obs, reward, terminated, truncated, info = env.step(np.zeros(4))
     assert (reward, terminated, truncated) == (-1.0, False, True)
-    assert info == {"is_success": False, "diverged": True}
+    assert info == {"is_success": False, "diverged": True, "module": "reach"}
     np.testing.assert_equal(obs, before)
     obs, _ = env.reset(seed=0)
     np.testing.assert_equal(obs, before)
@@ -248,6 +267,14 @@ def test_the_vector_env_resets_in_the_same_step_when_asked(vector):
         assert env.single_observation_space.contains(infos["final_obs"][e])
         assert np.abs(infos["final_obs"][e]["observation"] - obs["observation"][e]).max() > 1e-3
     np.testing.assert_array_equal(infos["final_info"]["is_success"], reward == 0)
+    assert infos["final_info"]["_module"].all() and infos["_module"].all()
+    ended, begun = (
+        np.array([env.goals.module(one) for one in parts])
+        for parts in ([last["desired_goal"] for last in infos["final_obs"]], obs["desired_goal"])
+    )
+    names = np.array(env.goals.names)
+    np.testing.assert_array_equal(infos["final_info"]["module"], names[ended])
+    np.testing.assert_array_equal(infos["module"], names[begun])
     assert [env.step(actions)[3].all() for _ in range(4)] == [False, False, False, True]
 
 

@@ -304,7 +304,7 @@ def test_the_pages_sink_writes_its_table_and_a_resumed_run_goes_on(small, tmp_pa
     sys.modules.pop("success_table")
 
 
-@pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md"])
+@pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md", "trainers.md"])
 def test_python_on_the_pages_is_python(name):
     blocks = code_blocks(page(name))
     assert blocks
@@ -316,6 +316,27 @@ def test_python_on_the_pages_is_python(name):
 def test_the_environment_pages_example_runs(capsys):
     exec(code_blocks(page("environment.md"))[0], {})
     assert capsys.readouterr().out.strip() == "(8, 40)"
+
+
+@pytest.mark.slow
+def test_the_trainers_pages_loop_and_its_vector_environment_run(capsys):
+    """The loop in JAX on the point world, and Gymnasium's vector for two episodes."""
+    blocks = code_blocks(page("trainers.md"))
+    (loop,) = [block for block in blocks if "place_goal" in block]
+    exec(loop, {})
+    assert capsys.readouterr().out.startswith("(10, 20, 64, 6) (10, 20, 64) solved at the last step: 0.0")
+    (vector,) = [block for block in blocks if "gymnasium.make_vec" in block]
+    exec(vector, {})
+    assert capsys.readouterr().out.startswith("1600 transitions, 32 episodes")
+
+
+def test_the_trainers_page_has_the_goals_of_the_gymnasium_environment():
+    from envs.gymnasium_env.goals import make_arm
+
+    goals = make_arm(("reach", "push", "pnp", "stack"), "default", "c")[1]
+    rows = [row for row in table_rows(page("trainers.md")) if re.fullmatch(r"\d+:\d+", row[0])]
+    found = {name or None: slice(*map(int, place.split(":"))) for place, name, *_ in rows}
+    assert found == {**goals.slots, None: slice(15, 19)} and goals.size == 19
 
 
 @pytest.mark.slow

@@ -304,7 +304,9 @@ def test_the_pages_sink_writes_its_table_and_a_resumed_run_goes_on(small, tmp_pa
     sys.modules.pop("success_table")
 
 
-@pytest.mark.parametrize("name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md", "trainers.md"])
+@pytest.mark.parametrize(
+    "name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md", "trainers.md"]
+)
 def test_python_on_the_pages_is_python(name):
     blocks = code_blocks(page(name))
     assert blocks

@@ -130,8 +130,8 @@ def test_the_committed_policy_in_numpy(four, tmp_path):
 
 def test_json_gives_the_same_numbers_back(four, tmp_path):
     trained, space = four[0], {}
-    write(trained, "json", tmp_path / "four")
-    exec(BLOCKS[1].replace("four/", f"{tmp_path}/four/"), space)
+    write(trained, "json", tmp_path / "four-json")
+    exec(BLOCKS[1].replace("four-json/", f"{tmp_path}/four-json/"), space)
     for name, array in portable.make(loaded(trained)).arrays.items():
         np.testing.assert_array_equal(space["a"][name].astype(array.dtype), array)  # to the bit
 
@@ -203,10 +203,17 @@ def test_the_pages_policy_picks_a_cube_up(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "solved: True"
 
 
+def test_every_folder_that_the_page_reads_has_its_command():
+    read = set(re.findall(r'"(four[\w-]*)/actor\.(\w+)"', PAGE))
+    assert len(read) == 3
+    for folder, format_ in read:
+        assert f"python -m curious_jax.export pretrained/four-modules {folder} --format {format_}" in PAGE
+
+
 def test_the_pages_session_runs(four, monkeypatch, tmp_path):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    write(four[0], "onnx", tmp_path / "four")
+    write(four[0], "onnx", tmp_path / "four-onnx")
     monkeypatch.chdir(tmp_path)
     space = {}
     exec(BLOCKS[3], space)

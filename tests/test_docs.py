@@ -230,6 +230,31 @@ def test_the_pages_estimator_is_twenty_lines_and_trains(tmp_path, monkeypatch, s
     assert train.main(["--resume", str(tmp_path / "run"), "--episodes", "24"]) == 0
 
 
+@pytest.mark.slow
+def test_the_pages_goal_sampler_is_sixteen_lines_and_trains(tmp_path, monkeypatch, small, capsys):
+    from curious_jax import train
+    from curious_jax.learner import goals
+
+    monkeypatch.setattr(goals, "_MAKERS", dict(goals._MAKERS))
+    monkeypatch.syspath_prepend(tmp_path)
+    code = code_blocks(page("curricula.md"))[1]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 16
+    (tmp_path / "far.py").write_text(code)
+    assert train.main([*small, "--import", "far", "--goals", "far", "--out", str(tmp_path / "run")]) == 0
+    sys.modules.pop("far")
+
+
+def test_the_runs_page_names_every_metric(finished_run):
+    rows = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
+    table = page("runs.md").split("### Metrics by name")[1].split("\n## ")[0]
+    named = {name for cells in table_rows(table)[2:] for name in re.findall(r"`([^`]+)`", cells[0])}
+    modules = json.loads((finished_run / "config.json").read_text())["modules"]
+    found = {re.sub(rf"/({'|'.join(modules)}|distractor\d+)$", "/NAME", key) for row in rows for key in row}
+    assert found <= named, found - named
+    assert {"eval/success/NAME", "p_module/NAME", "perf/updates_per_s"} <= found
+    assert all(row["episodes"] > 0 for row in rows)
+
+
 def test_the_curricula_page_names_every_choice():
     names = {cells[0].strip("`") for cells in table_rows(page("curricula.md"))}
     assert {*ESTIMATORS, *GOALS} <= names
@@ -305,7 +330,7 @@ def test_the_pages_sink_writes_its_table_and_a_resumed_run_goes_on(small, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md", "trainers.md"]
+    "name", ["environment.md", "api.md", "tutorial.md", "own-module.md", "export.md", "trainers.md", "curricula.md"]
 )
 def test_python_on_the_pages_is_python(name):
     blocks = code_blocks(page(name))

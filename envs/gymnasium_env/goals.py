@@ -3,9 +3,9 @@
 The Gymnasium interface asks for `compute_reward(achieved_goal, desired_goal, info)`, without the observation. So the
 achieved goal holds all that a module's reward looks at. Per module, in metres:
 
-  reach         gripper x y z
-  push, pnp     cube x y z; a push goal's z is a cube's at rest
-  stack         cube x y z, gripper x y z; desired: the place for the cube, twice
+    reach         gripper x y z
+    push, pnp     cube x y z; a push goal's z is a cube's at rest
+    stack         cube x y z, gripper x y z; desired: the place for the cube, twice
 
 The rewards themselves are the module table's: they are given an observation in which only those places are filled.
 

@@ -105,8 +105,8 @@ def main(argv: Sequence[str] | None) -> int:
 def show_policy(policy: "TrainedPolicy | str | Path", height: int = 640) -> "browser.Frame":
     """Shows a policy in a notebook's cell: the arm moves in the browser, and mouse or finger push it and set its goals.
 
-    MuJoCo and the policy run in the page (docs/browser.md), which has to be built first by `make web` in a clone, with node
-    and npm. No server is asked, so that it works on Colab, too, once it is built there.
+    MuJoCo and the policy run in the page (docs/browser.md), which has to be built first, by `make web` in a clone, with
+    node and npm. No server is asked, so that it works on Colab, too, once it is built there.
 
     Args:
       policy: what `load_policy` gave, or what it takes: the folder of a run or of a policy, or a policy's name.

@@ -6,7 +6,7 @@
 A trial trains with each of --seeds in turn until --target-success is reached, or for --minutes. Its score is the mean
 over seeds of the minutes of training that it took; a seed that did not get there counts as --minutes times 2 minus its
 mean success. Trials that are behind the median at the same time are ended early. The same command continues a search,
-with --trials as before or more; any other setting wants an --out of its own.
+with --trials as before or more, and several at once share it; any other setting wants an --out of its own.
 Other options are those of curious_jax.train, and the same in every trial. Needs `pip install "curious_jax[tune]"`.
 """
 
@@ -43,7 +43,7 @@ SPACE = (
     "noise=0.05:0.4",
     "random_action=0.05:0.4",
 )
-SEEDS_APART = 1_000  # between the sampler's seeds; more than the length of a folder's name
+SEEDS_APART = 1_000  # between the seeds of two trials' draws; more than the length of a folder's name
 ASKED = "asked"  # attribute of a study: what its trials have in common
 BIN_S = 20.0  # seconds of training between two looks at a trial
 SEEDS = "1000"  # seeds below are kept for what is claimed
@@ -242,15 +242,20 @@ def main(argv: Sequence[str] | None) -> int:
         pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2),
     )
     check_continued(study, {**fixed, "minutes": minutes, "seeds": seeds, "vary": " ".join(own.vary or SPACE)}, own.out)
-    # A sampler begins at its seed: another one whenever the search is continued, or the same draws would come again.
-    study.sampler = optuna.samplers.TPESampler(
-        seed=len(own.out.name) + SEEDS_APART * len(study.trials), n_startup_trials=8
-    )
-    ended = [trial for trial in study.trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+
+    def run_trial(trial: Any) -> float:
+        # A sampler begins at its seed: each trial has its own, or a search that is continued, or has two processes,
+        # would draw the same again.
+        seed = len(own.out.name) + SEEDS_APART * trial.number
+        study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=8)
+        return score(trial, fixed, space, seeds, minutes)
+
+    ends = (TrialState.COMPLETE, TrialState.PRUNED)
+    enough = optuna.study.MaxTrialsCallback(trials, states=ends)  # whichever process ran them
     status = program.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):
-        left = max(0, trials - len(ended))
-        study.optimize(lambda t: score(t, fixed, space, seeds, minutes), n_trials=left, callbacks=[_tell])
+        left = max(0, trials - len(study.get_trials(deepcopy=False, states=ends)))
+        study.optimize(run_trial, n_trials=left, callbacks=[_tell, enough])
         status = program.DONE
     done = [t for t in study.trials if t.value is not None]
     if not done:

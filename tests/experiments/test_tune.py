@@ -1,6 +1,9 @@
 """The search for settings: what it varies, how it scores, and that it continues."""
 
+import concurrent.futures
+import contextlib
 import json
+import threading
 
 import pytest
 
@@ -107,6 +110,41 @@ def test_a_continued_search_draws_anew(monkeypatch, tmp_path):
     for trials in ("2", "4"):
         assert tune.main([*command, "--trials", trials]) == 0
     assert optuna and len(set(drawn)) == 4
+
+
+def test_two_that_search_at_once_draw_apart_and_end_together(monkeypatch, tmp_path):
+    """Both begin before either has a trial, and their trials take the same time."""
+    pytest.importorskip("optuna")
+    drawn, together, check = [], threading.Barrier(2), tune.check_continued
+
+    def train(settings, *_):
+        drawn.append(settings["actor_lr"])
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(5)
+        return 1.0, False
+
+    def begin(*given):
+        check(*given)
+        together.wait(30)
+
+    monkeypatch.setattr(tune, "minutes_to_target", train)
+    monkeypatch.setattr(tune, "check_continued", begin)
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    command = ["--out", str(tmp_path / "search"), "--world", "point", "--vary", "actor_lr=1e-3:3e-3", "--trials", "6"]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(tune.main.__wrapped__, [command, command])) == [0, 0]
+    assert 6 <= len(drawn) <= 7 and len(set(drawn)) == len(drawn)
+
+
+def test_a_search_can_be_repeated(monkeypatch, tmp_path):
+    pytest.importorskip("optuna")
+    drawn = []
+    monkeypatch.setattr(tune, "minutes_to_target", lambda settings, *_: (drawn.append(settings["actor_lr"]) or 1.0, 0))
+    monkeypatch.setattr(tune.start, "start_jax", lambda cache: None)
+    for place in ("here", "there"):
+        command = ["--out", str(tmp_path / place / "search"), "--world", "point", "--vary", "actor_lr=1e-3:3e-3"]
+        assert tune.main([*command, "--trials", "3"]) == 0
+    assert drawn[:3] == drawn[3:]
 
 
 @pytest.mark.parametrize(

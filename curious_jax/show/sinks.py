@@ -210,28 +210,34 @@ class TensorBoard:
 class WandB:
     """Logs the same scalars and the whole config to Weights & Biases.
 
-    A resumed run continues the run of the same id there, which the folder remembers by the names of wandb's files.
+    A resumed run continues the run of the same id there, which the folder remembers by the names of wandb's files. The
+    evaluations that it logged after its last checkpoint come again, and are logged once.
     """
 
     def __init__(self, folder: Path, config: TrainConfig, project: str):
         import wandb
 
-        earlier = sorted((folder / WANDB).glob("*run-*-*"))
+        names = sorted(path.name for path in (folder / WANDB).glob("*run-*-*"))
+        earlier = [found[1] for name in names if (found := re.fullmatch(r"(?:offline-)?run-\d+_\d+-(.+)", name))]
         self._run = wandb.init(
             project=project,
             name=folder.resolve().name,
             dir=str(folder),
-            id=earlier[-1].name.rsplit("-", 1)[1] if earlier else None,
+            id=earlier[-1] if earlier else None,
             resume="allow" if earlier else None,
             config=configs.to_dict(config),
             settings=wandb.Settings(console="off", silent=True),
         )
+        held = self._run.summary.get("episodes") if earlier else None  # what the server has; nothing offline
+        self._held = held if isinstance(held, (int, float)) else -1
         self._run.define_metric("episodes")
         self._run.define_metric("*", step_metric="episodes")
 
     def evaluation(self, rows: Sequence[Row]) -> None:
         """Logs one evaluation, all seeds in one step."""
         found = scalars(rows)
+        if found[0][0] <= self._held:
+            return
         together = {tag: value for _, numbers in found for tag, value in numbers.items()}
         self._run.log({"episodes": found[0][0], **together})
 

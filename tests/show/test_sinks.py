@@ -212,6 +212,48 @@ def test_wandb_projects_that_cannot_be(small, refuse, monkeypatch):
     assert "--wandb a/b: a project's name has" in refuse(train, *small, "--wandb", "a/b")
 
 
+class FakeWandB:
+    """Stands in for the package and for its run: a server that keeps what is logged by the run's id."""
+
+    def __init__(self):
+        self.made, self.logged, self.summary = [], [], {}
+
+    def init(self, **given):
+        self.made.append((given["id"], given["resume"]))
+        return self
+
+    def Settings(self, **given):
+        return given
+
+    def define_metric(self, *given, **named):
+        pass
+
+    def log(self, row):
+        self.logged.append(row["episodes"])
+        self.summary.update(row)
+
+
+def test_a_resumed_run_logs_no_evaluation_twice(monkeypatch, tmp_path):
+    """It begins at its last checkpoint, before what it had logged when it was killed."""
+    server = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", server)
+    config = configs.make_config()
+    first = sinks.WandB(tmp_path, config, "mine")
+    for episodes in (10, 20, 30):
+        first.evaluation([row(episodes)])
+    (tmp_path / "wandb" / "run-20260101_120000-my-own-id").mkdir(parents=True)
+    (tmp_path / "wandb" / "latest-run").mkdir()
+    again = sinks.WandB(tmp_path, config, "mine")
+    for episodes in (20, 30, 40):
+        again.evaluation([row(episodes)])
+    assert server.logged == [10, 20, 30, 40]
+    assert server.made == [(None, None), ("my-own-id", "allow")]
+    server.summary = {}  # of a run without network
+    (tmp_path / "wandb" / "offline-run-20260101_130000-my-own-id").mkdir()
+    sinks.WandB(tmp_path, config, "mine").evaluation([row(40)])
+    assert server.logged[-2:] == [40, 40] and server.made[-1] == ("my-own-id", "allow")
+
+
 @pytest.mark.slow
 def test_wandb_offline_gets_the_run_and_goes_on_with_it(small, tmp_path):
     pytest.importorskip("wandb")

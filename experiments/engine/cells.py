@@ -10,6 +10,7 @@ import enum
 import fcntl
 import hashlib
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from experiments.engine.grid import CELLS, Cell, Condition
 Row = dict[str, Any]
 CONDITION = "condition.json"
 CHECKED = (runfolder.CONFIG, runfolder.METRICS)  # the files of a cell whose checksums are noted
+REPORTING = "report.lock"  # beside the conditions: held by the process that writes table, figure and summary
 MANIFEST = "manifest.json"  # in a checkpoint: the checksums of its files
 NUMBERS = ("episodes", "env_steps", "updates", "wall_s")  # what every row holds
 
@@ -121,9 +123,10 @@ def read_rows(path: Path) -> tuple[list[Row], str]:
     Returns:
       (rows, what is wrong: empty when every line is an evaluation).
     """
-    if not path.is_file():
+    try:
+        return parse_rows(path.read_bytes())
+    except (FileNotFoundError, IsADirectoryError):
         return [], f"{path.name} is missing"
-    return parse_rows(path.read_bytes())
 
 
 def parse_rows(data: bytes) -> tuple[list[Row], str]:
@@ -195,7 +198,11 @@ def changed(folder: Path, note: dict[str, Any]) -> str:
     """Name the file that is not what it was when the cell ended; empty when none is."""
     noted = note.get("sha256")
     for name, checksum in noted.items() if isinstance(noted, dict) else ():
-        if not (folder / name).is_file() or sha256(folder / name) != checksum:
+        try:
+            same = sha256(folder / name) == checksum
+        except (FileNotFoundError, IsADirectoryError):
+            same = False
+        if not same:
             return f"{name} is not what was written"
     return ""
 
@@ -210,6 +217,12 @@ def checkpoints(folder: Path) -> list[Path]:
     """The whole checkpoints of a run."""
     found = (folder / runfolder.CHECKPOINTS).glob("*")
     return [path for path in found if re.fullmatch(r"(state-)?\d+", path.name) and path.is_dir()]
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Remove the whole checkpoints of a run that has ended; its policies stay."""
+    for checkpoint in checkpoints(folder):
+        shutil.rmtree(checkpoint)
 
 
 def damage(folder: Path) -> str:
@@ -247,6 +260,15 @@ def note_end(folder: Path, state: CellState) -> None:
     """Note that a cell has ended, and the checksums of its files."""
     checksums = {name: sha256(folder / name) for name in CHECKED}
     runfolder.write_json(note_path(folder), {"state": state.value, "sha256": checksums})
+    if not folder.exists():  # put aside meanwhile, by a process that has no such note to forget
+        note_path(folder).unlink(missing_ok=True)
+
+
+def is_noted(folder: Path, state: CellState) -> bool:
+    """Say whether it is noted that a cell ended so, with the checksums of its files, which `inspect` compares."""
+    note = files.read_object(note_path(folder))
+    checksums = note.get("sha256")
+    return note.get("state") == state.value and isinstance(checksums, dict) and checksums.keys() == set(CHECKED)
 
 
 def note_failure(folder: Path, reason: str) -> None:
@@ -277,6 +299,15 @@ def hold(folder: Path) -> Iterator[int | None]:
         except OSError:  # a file system without locks: train's own claim of the folder is left
             pass
         yield file.fileno()
+
+
+@contextlib.contextmanager
+def reporting(out: Path) -> Iterator[None]:
+    """Hold the report of a folder, once no other process does; nobody waits where there are no locks, or no cells."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            fcntl.flock(stack.enter_context(open(out / CELLS / REPORTING, "a")), fcntl.LOCK_EX)
+        yield
 
 
 def claim_condition(out: Path, condition: Condition, experiment: str = "") -> None:

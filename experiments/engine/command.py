@@ -120,10 +120,9 @@ def _main(experiment: Experiment, argv: Sequence[str]) -> int:
     request = read(experiment, argv)
     todo = prepare(request)
     results, signal = run(request, todo)
-    planned = plan.plan(request.conditions, request.seeds, request.group, request.out, refuse=False)
     shown = [text for text in argv if text != "--report-only"]
     command = shlex.join(["python", "-m", f"experiments.{experiment.name}", *shown])
-    write_results(experiment, request, planned, command)
+    planned = report(experiment, request, command)
     if signal:
         print("stopped; the same command resumes it", flush=True)
         return 128 + signal
@@ -262,13 +261,13 @@ def prepare(request: Request) -> list[Cell]:
         if error.errno in MACHINE:
             raise
         raise ConfigError(f"--out {str(out)[:100]}: cannot be a folder ({error.strerror}); name another") from None
+    if request.retry_diverged and not report_only:
+        planned = _separate_diverged(request, planned)
     for one in planned:
         if one.state is CellState.DAMAGED:
             print(f"{one.cell}: damaged: {one.found.reason}", flush=True)
         elif one.state in plan.ENDED and not report_only:
-            cells.note_end(one.cell.folder(out), one.state)
-    if request.retry_diverged and not report_only:
-        planned = _separate_diverged(request, planned)
+            _note_end(request, one)
     mine = grid.shard([one.cell for one in planned], *request.shard)
     ended = {str(one.cell) for one in planned if one.state in plan.ENDED}
     todo = [cell for cell in mine if str(cell) not in ended and not report_only]
@@ -282,6 +281,22 @@ def _check_writable(out: Path) -> None:
     place = next(place for place in (out, *out.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(f"--out {out}: {place} is no folder that can be written to; name another")
+
+
+def _note_end(request: Request, one: Planned) -> None:
+    """Note the end of a cell that no process has noted: its training outlived the process that ran it.
+
+    Its whole checkpoints go as that process would have let them go, so not those of a cell whose end was noted before.
+    """
+    folder = one.cell.folder(request.out)
+    if cells.is_noted(folder, one.state):
+        return
+    with contextlib.suppress(FileNotFoundError), cells.hold(folder) as lock:  # another shard may put it aside
+        if lock is None or cells.inspect(one.cell, request.out).state is not one.state:
+            return
+        if one.state is CellState.DONE and not (request.effort.keep_states or cells.note_path(folder).exists()):
+            cells.remove_checkpoints(folder)
+        cells.note_end(folder, one.state)
 
 
 def _separate_diverged(request: Request, planned: Sequence[Planned]) -> list[Planned]:
@@ -307,6 +322,17 @@ def run(request: Request, todo: Sequence[Cell]) -> tuple[list[CellResult], int]:
 
             return ray_engine.run(todo, request.out, request.effort, watch, *request.ray)
         return runner.run(todo, request.out, request.effort, watch, request.jobs, request.devices)
+
+
+def report(experiment: Experiment, request: Request, command: str) -> list[Planned]:
+    """Read the cells and write what they say, one process of a folder at a time; returns what it read.
+
+    A process that waits for its turn reads the cells after it, so that the last to write has seen the most.
+    """
+    with cells.reporting(request.out):
+        planned = plan.plan(request.conditions, request.seeds, request.group, request.out, refuse=False)
+        write_results(experiment, request, planned, command)
+    return planned
 
 
 def write_results(experiment: Experiment, request: Request, planned: Sequence[Planned], command: str) -> None:

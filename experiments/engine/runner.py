@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -173,9 +172,7 @@ def run_cell(
             if lock is None:
                 time.sleep(BUSY_S)
                 return None
-            result = _complete(cell, out, effort.retries, say, train)
-            for checkpoint in cells.checkpoints(folder) if result.done and not effort.keep_states else ():
-                shutil.rmtree(checkpoint)
+            result = _complete(cell, out, effort, say, train)
             if not result.done and not result.interrupted and result.reason != CellState.DIVERGED.value:
                 cells.note_failure(folder, result.reason)
     except OSError as error:  # a full disk, a folder taken away
@@ -194,15 +191,17 @@ def _group(cell: Cell) -> dict[str, str]:
 
 
 def _complete(
-    cell: Cell, out: Path, retries: int, say: Callable[[str], None], train: Callable[[Sequence[str]], int]
+    cell: Cell, out: Path, effort: Effort, say: Callable[[str], None], train: Callable[[Sequence[str]], int]
 ) -> CellResult:
     """Train until the cell is done, its tries are used up, or another try would end like the last."""
     name, folder, attempts, reason, status = str(cell), cell.folder(out), 0, "", None
     while True:
         found = cells.inspect(cell, out)
         if found.state in (CellState.DONE, CellState.DIVERGED):
-            cells.note_end(folder, found.state)
             done = found.state is CellState.DONE
+            if done and not effort.keep_states:  # before the note: an end without one still has this ahead
+                cells.remove_checkpoints(folder)
+            cells.note_end(folder, found.state)
             return CellResult(name, done, "" if done else found.state.value, attempts=attempts)
         if found.state is CellState.DAMAGED and status in (program.DONE, program.DIVERGED):  # not the disk
             reason = f"{found.reason}, though its training ended well; if curious_jax was changed meanwhile, "
@@ -210,7 +209,7 @@ def _complete(
         if found.state is not CellState.STARTED and folder.exists():
             why = found.reason if found.state is CellState.DAMAGED else "its run has no checkpoint to resume"
             say(f"{name}: {why}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")
-        if attempts > retries:
+        if attempts > effort.retries:
             return CellResult(name, False, reason, attempts=attempts)
         resume = found.state is CellState.STARTED
         if not attempts:

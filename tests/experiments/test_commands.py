@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from curious_jax import train
 from curious_jax.config import PRESET_SETTINGS, make_config
 from experiments import ablation, curricula, distractors
 from experiments.analysis import table as tables
-from experiments.engine import cells, command, grid, runner
+from experiments.engine import cells, command, grid, plan, runner
 from experiments.engine.cells import CellState
 from experiments.engine.runner import CellResult
 
@@ -158,6 +159,26 @@ def test_shards_share_a_folder(instant, empty_folder, capsys):
         instant.ran.clear()
     assert [len(r) for r in ran] == [3, 3, 2] and len(set.union(*ran)) == 8
     assert "Nothing: every seed" in (empty_folder / "d" / "summary.md").read_text()
+
+
+def test_the_last_shard_to_end_writes_the_whole_report(instant, empty_folder, monkeypatch, capsys):
+    """One that is still writing has an older view of the cells: the other waits for it, and reads them afterwards."""
+    given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--seeds", "0-1", "--group", "1"]
+    other = threading.Thread(target=lambda: program("distractors").main([*given, "--shard", "1/2"]))
+    write_results = command.write_results
+
+    def slowly(experiment, request, *rest):
+        if request.shard == (0, 2):
+            other.start()
+            other.join(2)  # its cells end, and it could write now
+        write_results(experiment, request, *rest)
+
+    monkeypatch.setattr(command, "write_results", slowly)
+    assert program("distractors").main([*given, "--shard", "0/2"]) == 0
+    other.join()
+    assert (
+        "Nothing: every seed" in Path("d/summary.md").read_text() and Path("d/table.csv").read_text().count("done") == 8
+    )
 
 
 def test_failed_cells_are_reported(instant, empty_folder, capsys):
@@ -353,6 +374,78 @@ def test_diverged_seeds_are_run_one_by_one_once(empty_folder, capsys):
     assert len({*parts[0], *parts[1]}) == len(parts[0]) + len(parts[1]) == 5
     make_cell(grid.Cell(curious, 0, 1), Path("d"), status="diverged")  # by itself, too: it stays
     assert set(todo()) == {*parts[0], *parts[1]} - {f"{curious.name}/seed-0"}
+
+
+@pytest.mark.parametrize("own", [[], ["--retry-diverged"]])
+def test_another_shard_may_put_a_diverged_cell_aside_at_any_moment(own, empty_folder, monkeypatch, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-3", "--group", "2", *own]
+    request = command.read(EXPERIMENTS["distractors"], given)
+    folder = make_cell(grid.Cell(request.conditions[0], 0, 2), Path("d"), status="diverged")
+    planning = plan.plan
+
+    def meanwhile(*rest, **named):
+        planned = planning(*rest, **named)
+        if folder.exists():
+            cells.put_aside(folder, "diverged")
+        return planned
+
+    monkeypatch.setattr(plan, "plan", meanwhile)
+    names = [str(cell).rpartition("/")[2] for cell in command.prepare(request)]
+    assert not cells.note_path(folder).exists()
+    assert ("seed-0" in names and "seed-1" in names) or not own  # else the next command has them
+
+
+def test_the_end_of_a_cell_is_noted_once(instant, empty_folder, monkeypatch, capsys):
+    given = ["--world", "point", "--out", "d", "--distractors", "0", "--seeds", "0-1"]
+    request = command.read(EXPERIMENTS["distractors"], given)
+    for condition in request.conditions:
+        make_cell(grid.Cell(condition, 0, 2), Path("d"))
+    command.prepare(request)
+    notes = {path: path.stat().st_mtime_ns for path in Path("d").glob("cells/*/seeds-0-1.json")}
+    first, second = notes
+    first.write_text('{"state": "done"}')  # without checksums
+    command.prepare(request)
+    assert json.loads(first.read_text())["sha256"] and second.stat().st_mtime_ns == notes[second]
+
+
+def test_checkpoints_of_cells_whose_sweep_was_killed_are_removed(empty_folder, capsys):
+    """Their trainings ended by themselves; a cell whose end was noted keeps what it was meant to keep."""
+    given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--group", "1", "--seeds", "0-6"]
+    request = command.read(EXPERIMENTS["distractors"], given)
+    condition = request.conditions[0]
+    folders = [
+        make_cell(grid.Cell(condition, seed, 1), Path("d"), status=status, states=["20"])
+        for seed, status in enumerate(
+            ["completed", "completed", "diverged", None, "completed", "completed", "completed"]
+        )
+    ]
+    (folders[0] / "checkpoints" / "policies").mkdir()
+    (folders[3] / "metrics.jsonl").write_bytes(b"")  # it can be resumed
+    cells.note_end(folders[1], CellState.DONE)
+    cells.note_failure(folders[4], "killed by signal 9")
+    (folders[6] / "metrics.jsonl").write_bytes(b"damaged")
+
+    def left(*more):
+        command.prepare(command.read(EXPERIMENTS["distractors"], [*given, *more]))
+        return [seed for seed, folder in enumerate(folders) if (folder / "checkpoints" / "20").is_dir()]
+
+    with cells.hold(folders[5]):
+        assert left("--report-only") == [*range(7)]
+        assert left() == [1, 2, 3, 4, 5, 6]  # its training is still at work in 5
+    assert not cells.note_path(folders[5]).exists()
+    assert left() == [1, 2, 3, 4, 6] and (folders[0] / "checkpoints" / "policies").is_dir()
+
+
+@pytest.mark.parametrize("more", [["--keep-states"], ["--episodes", "40", "--capacity", "20"]])
+def test_checkpoints_stay_where_they_are_asked_for_or_needed(more, empty_folder, capsys):
+    given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--seeds", "0"]
+    request = command.read(EXPERIMENTS["distractors"], given)
+    for condition in request.conditions:
+        cells.claim_condition(Path("d"), condition, "distractors")
+    folder = make_cell(grid.Cell(condition, 0, 1), Path("d"), states=["20"])
+    command.prepare(command.read(EXPERIMENTS["distractors"], [*given, *more]))
+    assert (folder / "checkpoints" / "20").is_dir()
+    assert "--keep-states" not in more or cells.is_noted(folder, CellState.DONE)
 
 
 def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):

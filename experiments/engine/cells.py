@@ -9,8 +9,10 @@ import contextlib
 import enum
 import fcntl
 import hashlib
+import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +28,11 @@ from curious_jax.run.rows import FRESH, parse_row
 from experiments.engine.grid import CELLS, Cell, Condition
 
 Row = dict[str, Any]
+Stamp = tuple[tuple[int, int] | None, ...]
 CONDITION = "condition.json"
 CHECKED = (runfolder.CONFIG, runfolder.METRICS)  # the files of a cell whose checksums are noted
 REPORTING = "report.lock"  # beside the conditions: held by the process that writes table, figure and summary
+ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)  # no file of this name, or no longer
 MANIFEST = "manifest.json"  # in a checkpoint: the checksums of its files
 NUMBERS = ("episodes", "env_steps", "updates", "wall_s")  # what every row holds
 
@@ -88,6 +92,43 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     return Inspection(CellState.DAMAGED, reason=problem) if problem else Inspection(state, rows)
 
 
+class Inspections:
+    """Keeps what `inspect` found of cells that had ended, for as long as their files keep their times and sizes.
+
+    It is one process's own: every process checks each file itself, once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Path, tuple[Cell, Stamp, Inspection]] = {}
+
+    def inspect(self, cell: Cell, out: Path) -> Inspection:
+        """As the function of this name; of a cell that had ended, only once while its files stay as they are."""
+        folder = cell.folder(out)
+        stamp = _take_stamps(folder)
+        if (kept := self._kept.get(folder)) and kept[:2] == (cell, stamp):
+            return kept[2]
+        found = inspect(cell, out)
+        self._kept.pop(folder, None)
+        if found.state in RUN_STATUS.values():
+            self._kept[folder] = (cell, stamp, found)
+        return found
+
+
+def _take_stamps(folder: Path) -> Stamp:
+    """The time and size of everything that `inspect` reads of a cell; None for what is not there."""
+    names = (runfolder.CONFIG, runfolder.METRICS, runfolder.SUMMARY, runfolder.CHECKPOINTS)
+    return tuple(take_stamp(path) for path in (note_path(folder), *(folder / name for name in names)))
+
+
+def take_stamp(path: str | Path) -> tuple[int, int] | None:
+    """The time of a file's last change, and its size; None when it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
 def _state(folder: Path, note: dict[str, Any], readable: bool, complete: bool) -> CellState:
     """The state by the note, or else by summary.json, or else by the files there are.
 
@@ -125,7 +166,7 @@ def read_rows(path: Path) -> tuple[list[Row], str]:
     """
     try:
         return parse_rows(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
+    except ABSENT:
         return [], f"{path.name} is missing"
 
 
@@ -136,7 +177,7 @@ def parse_rows(data: bytes) -> tuple[list[Row], str]:
         row = parse_row(line)
         if row is None or not all(isinstance(row.get(key), (int, float)) for key in NUMBERS):
             return rows, f"line {number} of {runfolder.METRICS} cannot be read"
-        rows.append(row)
+        rows.append({sys.intern(key): value for key, value in row.items()})  # else each row holds keys of its own
     return rows, ""
 
 
@@ -184,7 +225,7 @@ def is_shorter(cell: Cell, config: TrainConfig) -> bool:
 
 def length(cell: Cell) -> int:
     """The training episodes that a cell asks for."""
-    return cell.condition.config(cell.first, cell.count).schedule.episodes
+    return cell.condition.config(num_seeds=cell.count).schedule.episodes
 
 
 def evaluations(config: TrainConfig) -> list[int]:
@@ -200,7 +241,7 @@ def changed(folder: Path, note: dict[str, Any]) -> str:
     for name, checksum in noted.items() if isinstance(noted, dict) else ():
         try:
             same = sha256(folder / name) == checksum
-        except (FileNotFoundError, IsADirectoryError):
+        except ABSENT:
             same = False
         if not same:
             return f"{name} is not what was written"
@@ -391,10 +432,8 @@ def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:
     Raises:
       ConfigError: naming the first setting that differs and both values.
     """
-    condition, preset = cell.condition, config.preset
-    if condition.settings.get("preset", "auto") == "auto":  # as the machine that ran it took it
-        condition = Condition(condition.labels, {**condition.settings, "preset": preset})
-    asked = configs.to_dict(condition.config(cell.first, cell.count))
+    condition = cell.condition
+    asked = configs.to_dict(condition.of_preset(config.preset).config(cell.first, cell.count))
     held = configs.to_dict(config)
     free = {"devices", *(["episodes"] if is_shorter(cell, config) else [])}
     brought = {name for own in configs.PLATFORM_SETTINGS.values() for name in own} - condition.settings.keys()

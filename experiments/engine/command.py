@@ -23,7 +23,7 @@ from curious_jax.show import sinks
 from experiments.analysis import table
 from experiments.analysis.statistics import MASTERED
 from experiments.engine import cells, grid, plan, runner
-from experiments.engine.cells import CellState
+from experiments.engine.cells import CellState, Inspections
 from experiments.engine.grid import Cell, Condition
 from experiments.engine.plan import Planned
 from experiments.engine.runner import CellResult, Effort
@@ -118,11 +118,12 @@ def main(experiment: Experiment, argv: Sequence[str] | None = None) -> int:
 
 def _main(experiment: Experiment, argv: Sequence[str]) -> int:
     request = read(experiment, argv)
-    todo = prepare(request)
+    seen = Inspections()
+    todo = prepare(request, seen)
     results, signal = run(request, todo)
     shown = [text for text in argv if text != "--report-only"]
     command = shlex.join(["python", "-m", f"experiments.{experiment.name}", *shown])
-    planned = report(experiment, request, command)
+    planned = report(experiment, request, command, seen)
     if signal:
         print("stopped; the same command resumes it", flush=True)
         return 128 + signal
@@ -238,20 +239,23 @@ def _ray(own: argparse.Namespace) -> tuple[int, float, str | None] | None:
     return options.at_least("--cpus", own.cpus, 1), options.convert("--gpus", own.gpus, float), own.ray_address
 
 
-def prepare(request: Request) -> list[Cell]:
+def prepare(request: Request, seen: Inspections | None = None) -> list[Cell]:
     """Claim the folder and note the conditions in it; returns the cells to run here, in this order.
 
+    Args:
+      seen: keeps what is found of the cells.
     Raises:
       ConfigError: when the folder cannot be used, or holds cells with other settings; nothing is written then.
     """
     out, report_only = request.out, request.report_only
+    seen = Inspections() if seen is None else seen
     if report_only and (out / table.PACKED).is_file():
         return []
     try:
         cells.check_owner(out, request.experiment)
         for condition in request.conditions:
             cells.check_condition(out, condition, longer=not report_only)
-        planned = plan.plan(request.conditions, request.seeds, request.group, out)
+        planned = _plan(request, seen)
         if report_only and not any(cells.begun(one.cell.folder(out)) for one in planned):
             raise ConfigError(f"--report-only: {out} holds none of these cells; leave it out to run them")
         _check_writable(out)
@@ -262,7 +266,7 @@ def prepare(request: Request) -> list[Cell]:
             raise
         raise ConfigError(f"--out {str(out)[:100]}: cannot be a folder ({error.strerror}); name another") from None
     if request.retry_diverged and not report_only:
-        planned = _separate_diverged(request, planned)
+        planned = _separate_diverged(request, planned, seen)
     for one in planned:
         if one.state is CellState.DAMAGED:
             print(f"{one.cell}: damaged: {one.found.reason}", flush=True)
@@ -299,7 +303,12 @@ def _note_end(request: Request, one: Planned) -> None:
         cells.note_end(folder, one.state)
 
 
-def _separate_diverged(request: Request, planned: Sequence[Planned]) -> list[Planned]:
+def _plan(request: Request, seen: Inspections, refuse: bool = True) -> list[Planned]:
+    """Plan the cells that are asked for."""
+    return plan.plan(request.conditions, request.seeds, request.group, request.out, refuse, seen)
+
+
+def _separate_diverged(request: Request, planned: Sequence[Planned], seen: Inspections) -> list[Planned]:
     """Put diverged cells aside; a new plan, of this command and of every later one, has their seeds one by one.
 
     A seed that was run by itself in this way and diverged again stays, so that the same command comes to an end.
@@ -309,7 +318,7 @@ def _separate_diverged(request: Request, planned: Sequence[Planned]) -> list[Pla
         if one.state is CellState.DIVERGED and not again:
             with contextlib.suppress(FileNotFoundError):  # another shard put it aside just now
                 cells.put_aside(one.cell.folder(request.out), CellState.DIVERGED.value)
-    return plan.plan(request.conditions, request.seeds, request.group, request.out)
+    return _plan(request, seen)
 
 
 def run(request: Request, todo: Sequence[Cell]) -> tuple[list[CellResult], int]:
@@ -324,13 +333,13 @@ def run(request: Request, todo: Sequence[Cell]) -> tuple[list[CellResult], int]:
         return runner.run(todo, request.out, request.effort, watch, request.jobs, request.devices)
 
 
-def report(experiment: Experiment, request: Request, command: str) -> list[Planned]:
+def report(experiment: Experiment, request: Request, command: str, seen: Inspections) -> list[Planned]:
     """Read the cells and write what they say, one process of a folder at a time; returns what it read.
 
     A process that waits for its turn reads the cells after it, so that the last to write has seen the most.
     """
     with cells.reporting(request.out):
-        planned = plan.plan(request.conditions, request.seeds, request.group, request.out, refuse=False)
+        planned = _plan(request, seen, refuse=False)
         write_results(experiment, request, planned, command)
     return planned
 

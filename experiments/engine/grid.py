@@ -5,6 +5,7 @@ groups, and a group is one process that trains them side by side (--num-seeds).
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,14 +27,34 @@ class Condition:
     labels: Mapping[str, Any]  # such as {"algorithm": "curious", "distractors": 4}
     settings: Mapping[str, Any]  # flat settings for config.make_config, without seeds
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Its folder: algorithm=curious,distractors=4."""
         return ",".join(f"{key}={_text(value)}" for key, value in self.labels.items())
 
     def config(self, seed: int = 0, num_seeds: int = 1) -> TrainConfig:
         """The run that it asks for. Raises ConfigError, naming the option."""
-        return configs.make_config(**{**self.settings, "seed": seed, "num_seeds": num_seeds})
+        if num_seeds not in self._made:  # thousands of cells ask for it
+            self._made[num_seeds] = configs.make_config(**{**self.settings, "seed": 0, "num_seeds": num_seeds})
+        return dataclasses.replace(self._made[num_seeds], seed=seed) if seed else self._made[num_seeds]
+
+    def of_preset(self, name: str) -> "Condition":
+        """The same condition as a machine took it that made preset `auto` this one."""
+        if self.settings.get("preset", "auto") != "auto":
+            return self
+        if name not in self._as_preset:
+            self._as_preset[name] = Condition(self.labels, {**self.settings, "preset": name})
+        return self._as_preset[name]
+
+    @functools.cached_property
+    def _made(self) -> dict[int, TrainConfig]:
+        """Its runs from seed 0 on, by their number of seeds."""
+        return {}
+
+    @functools.cached_property
+    def _as_preset(self) -> dict[str, "Condition"]:
+        """The conditions that `of_preset` has made."""
+        return {}
 
 
 @dataclasses.dataclass(frozen=True)

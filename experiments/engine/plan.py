@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curious_jax.errors import ConfigError
-from experiments.engine import cells
-from experiments.engine.cells import CellState, Inspection
+from experiments.engine.cells import CellState, Inspection, Inspections
 from experiments.engine.grid import CELLS, Cell, Condition, groups
 
 ENDED = (CellState.DONE, CellState.DIVERGED)  # what keeps its seeds, whatever its size
@@ -28,7 +27,12 @@ class Planned:
 
 
 def plan(
-    conditions: Sequence[Condition], seeds: Iterable[int], group: int, out: Path, refuse: bool = True
+    conditions: Sequence[Condition],
+    seeds: Iterable[int],
+    group: int,
+    out: Path,
+    refuse: bool = True,
+    seen: Inspections | None = None,
 ) -> list[Planned]:
     """Lay out cells that cover every (condition, seed) once.
 
@@ -38,13 +42,15 @@ def plan(
 
     Args:
       refuse: whether a folder that holds the run of another condition ends the program; else its cell is a damaged one.
+      seen: what this process has found of the cells before.
     Raises:
       ConfigError: when a folder holds the run of another condition, or a group to be lengthened has other seeds too.
     """
     found: list[Planned] = []
+    seen = Inspections() if seen is None else seen
     for condition in conditions:
         left, planned = set(seeds), []
-        old = [one for one in existing(condition, out, refuse) if one.state in USEFUL]
+        old = [one for one in existing(condition, out, refuse, seen) if one.state in USEFUL]
         for one in sorted(old, key=lambda o: (USEFUL.index(o.state), o.cell.first)):
             here = left.intersection(one.cell.seeds)
             if here and one.found.shorter and len(here) < one.cell.count and refuse:
@@ -54,7 +60,7 @@ def plan(
                 left -= here
         single = left & alone(condition, out)
         new = [Cell(condition, *group_of) for group_of in (*groups(left - single, group), *groups(single, 1))]
-        planned += [Planned(cell, _inspect(cell, out, refuse)) for cell in new]
+        planned += [Planned(cell, _inspect(cell, out, refuse, seen)) for cell in new]
         found += sorted(planned, key=lambda p: p.cell.first)
     return found
 
@@ -68,16 +74,16 @@ def alone(condition: Condition, out: Path) -> set[int]:
     return found
 
 
-def _inspect(cell: Cell, out: Path, refuse: bool) -> Inspection:
+def _inspect(cell: Cell, out: Path, refuse: bool, seen: Inspections) -> Inspection:
     try:
-        return cells.inspect(cell, out)
+        return seen.inspect(cell, out)
     except ConfigError as error:
         if refuse:
             raise
         return Inspection(CellState.DAMAGED, reason=str(error))
 
 
-def existing(condition: Condition, out: Path, refuse: bool = True) -> list[Planned]:
+def existing(condition: Condition, out: Path, refuse: bool, seen: Inspections) -> list[Planned]:
     """The cells of a condition that have a folder."""
     found = []
     for folder in sorted((out / CELLS / condition.name).glob("seed*")):
@@ -85,5 +91,5 @@ def existing(condition: Condition, out: Path, refuse: bool = True) -> list[Plann
         if match and folder.is_dir():
             first, last = int(match[1]), int(match[2] or match[1])
             cell = Cell(condition, first, last - first + 1)
-            found.append(Planned(cell, _inspect(cell, out, refuse)))
+            found.append(Planned(cell, _inspect(cell, out, refuse, seen)))
     return found

@@ -1,5 +1,6 @@
 """Running cells: each in a training process of its own, one after another or several at once on this machine."""
 
+import collections
 import concurrent.futures
 import contextlib
 import hashlib
@@ -26,6 +27,7 @@ from experiments.engine.watch import Watch
 
 POLL_S = 0.2
 LONGEST_GROUP = 128  # characters, of a group's name in Weights & Biases
+AHEAD = 2  # cells that a place is given at a time: each poll looks at all that are given
 BUSY_S = 0.5  # before a cell that another process holds is tried again
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 INTERRUPTED = (program.INTERRUPTED, *(128 + s for s in SIGNALS), *(-s for s in SIGNALS))  # exit statuses
@@ -137,8 +139,11 @@ def run(
             finally:
                 free.put(place)
 
-        results, waiting = [], {pool.submit(one, cell): cell for cell in todo}
-        while waiting:
+        results, queued, waiting = [], collections.deque(todo), dict[concurrent.futures.Future, Cell]()
+        while waiting or (queued and not stop.signal):
+            while queued and not stop.signal and len(waiting) < AHEAD * len(every):
+                cell = queued.popleft()
+                waiting[pool.submit(one, cell)] = cell
             ended, _ = concurrent.futures.wait(waiting, POLL_S, concurrent.futures.FIRST_COMPLETED)
             for future in ended:
                 cell, result = waiting.pop(future), future.result()
@@ -147,7 +152,7 @@ def run(
                     watch.end(cell, str(result))
                 elif not stop.signal:  # the other cells come first
                     watch.wait_for(cell)
-                    waiting[pool.submit(one, cell)] = cell
+                    queued.append(cell)
             watch.show()
     return results, stop.signal
 

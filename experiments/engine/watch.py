@@ -68,7 +68,12 @@ class Watch:
     def __init__(self, todo: Sequence[Cell], out: Path):
         self._out, self._began, self._looked = out, time.monotonic(), 0.0
         self._left = {str(cell): cell for cell in todo}
-        self._first = {name: look(cell, out) for name, cell in self._left.items()}
+        self._metrics = {name: str(cell.folder(out) / runfolder.METRICS) for name, cell in self._left.items()}
+        self._stamps: dict[str, tuple[int, int] | None] = {}
+        self._looks: dict[str, Look] = {}  # of the cells that are left and have begun
+        self._look()
+        self._first = dict(self._looks)
+        self._total = len(todo)
         self._ended, self._busy = 0, list[Cell]()
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         columns = TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[note]}")
@@ -97,10 +102,17 @@ class Watch:
     def end(self, cell: Cell, result: str) -> None:
         """Take note of a cell's end."""
         self._left.pop(str(cell), None)
+        self._looks.pop(str(cell), None)
         self._ended += 1
         if str(cell) in self._tasks:
             self._bars.remove_task(self._tasks.pop(str(cell)))
-        self.say(f"{result}; {self._ended} of {len(self._first)} cells")
+        self.say(f"{result}; {self._ended} of {self._total} cells")
+
+    def _look(self) -> None:
+        """Read the last evaluation of each cell that has one since the last look, of thousands that may have none."""
+        for name, cell in self._left.items():
+            if (stamp := cells.take_stamp(self._metrics[name])) != self._stamps.get(name):
+                self._looks[name], self._stamps[name] = look(cell, self._out), stamp
 
     def show(self) -> None:
         """Show how far the cells are, when it is time for it."""
@@ -108,17 +120,21 @@ class Watch:
         if now - max(self._looked, self._began) < (LIVE_S if live else LINES_S):
             return
         self._looked = now
-        looks = {name: look(cell, self._out) for name, cell in self._left.items()}
-        done = self._ended + sum(one.share for one in looks.values())
+        self._look()
+        done = self._ended + sum(one.share for one in self._looks.values())
         gained = done - sum(one.share for one in self._first.values())
-        left = timedelta(seconds=round((now - self._began) * (len(self._first) - done) / gained)) if gained > 0 else "?"
-        running = {name: one for name, one in looks.items() if one.episodes > self._first[name].episodes}
+        left = timedelta(seconds=round((now - self._began) * (self._total - done) / gained)) if gained > 0 else "?"
+        running = {
+            name: one
+            for name, one in self._looks.items()
+            if one.episodes > (self._first[name].episodes if name in self._first else 0)
+        }
         if live:
-            self._draw(f"{self._ended} of {len(self._first)} cells", done / len(self._first), f"ETA {left}")
+            self._draw(f"{self._ended} of {self._total} cells", done / self._total, f"ETA {left}")
             for name, one in running.items():
                 self._draw(name, one.share, str(one))
         else:
-            lines = [f"{self._ended} of {len(self._first)} cells, {100 * done / len(self._first):.0f} %, ETA {left}"]
+            lines = [f"{self._ended} of {self._total} cells, {100 * done / self._total:.0f} %, ETA {left}"]
             self.say("\n".join([*lines, *(f"  {name}: {one}" for name, one in running.items())]))
 
     def _draw(self, name: str, share: float, note: str) -> None:

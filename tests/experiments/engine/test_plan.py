@@ -1,11 +1,13 @@
 """The plan of an experiment, and the table made of it."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 from helpers.experiments import condition, make_cell, records
 
+from curious_jax import config as configs
 from curious_jax.errors import ConfigError
 from experiments.analysis import table
 from experiments.engine import cells, plan
@@ -134,3 +136,42 @@ def test_a_group_larger_than_what_is_asked_for_gives_those_seeds_alone(tmp_path)
     make_cell(CELL, tmp_path)
     rows = records(table.build(plan.plan([CELL.condition], [1], 1, tmp_path), [1]))
     assert [(r["seed"], r["episodes"]) for r in rows] == [(1, 10), (1, 20)]
+
+
+def test_a_process_reads_ended_cells_again_only_where_their_files_changed(tmp_path, monkeypatch):
+    """Every process checks each of them itself, and none is kept that has not ended."""
+    ended, begun = Cell(CELL.condition, 0, 1), Cell(CELL.condition, 1, 1)
+    make_cell(begun, tmp_path, status=None, rows=1, states=["state-20"])
+    folder, read, inspect = make_cell(ended, tmp_path), [], cells.inspect
+    monkeypatch.setattr(cells, "inspect", lambda cell, out: read.append(cell.first) or inspect(cell, out))
+    seen = cells.Inspections()
+
+    def look(seen):
+        read.clear()
+        found = plan.plan([CELL.condition], range(2), 1, tmp_path, seen=seen)
+        return read.count(0), read.count(1) > 0, found[0].state, len(found[0].found.rows)
+
+    assert look(seen) == (1, True, CellState.DONE, 2)
+    assert look(seen) == (0, True, CellState.DONE, 2)
+    cells.note_end(folder, CellState.DONE)
+    assert look(seen) == (1, True, CellState.DONE, 2)
+    metrics = folder / "metrics.jsonl"
+    text, time = metrics.read_text(), metrics.stat().st_mtime_ns
+    metrics.write_text(text.replace("0.5", "0.6"))  # as many bytes, later
+    os.utime(metrics, ns=(time + 10, time + 10))
+    assert look(seen)[2] is CellState.DAMAGED
+    metrics.write_text(text)
+    assert look(seen)[::2] == look(cells.Inspections())[::2] == (1, CellState.DONE)
+
+
+def test_a_plan_of_many_cells_makes_few_configs(tmp_path, monkeypatch):
+    for seed in range(4):
+        make_cell(Cell(CELL.condition, seed, 1), tmp_path)
+    made, make = [], configs.make_config
+    monkeypatch.setattr(configs, "make_config", lambda *given, **named: made.append(1) or make(*given, **named))
+    for preset in ("cpu", "auto"):
+        asked = Condition(CELL.condition.labels, {**CELL.condition.settings, "preset": preset})
+        made.clear()
+        assert len(plan.plan([asked], range(20), 1, tmp_path)) == 20
+        assert len(made) <= 4 + 2, preset  # one of each file that is read, and what they are compared with
+    assert [asked.config(seed).seed for seed in (0, 3, 1)] == [0, 3, 1]

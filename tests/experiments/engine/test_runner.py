@@ -13,6 +13,7 @@ from experiments.engine import cells, runner
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell, Condition
 from experiments.engine.runner import Effort, Place, Stop
+from experiments.engine.watch import Watch
 
 CELL = Cell(condition(algorithm="curious"), 0, 2)
 
@@ -232,6 +233,29 @@ def test_signals_reach_the_trainings(tmp_path):
         with stop.passing_on(second):
             assert first.wait() == second.wait() == 143
     assert stop.signal == signal.SIGTERM and not stop.trainings
+
+
+def test_thousands_of_cells_are_not_all_waited_for_at_once(tmp_path, monkeypatch):
+    todo = [Cell(CELL.condition, seed, 1) for seed in range(300)]
+    busy, ran, waited, wait = {7, 8}, [], [], runner.concurrent.futures.wait
+
+    def run_cell(cell, *rest):
+        if cell.first in busy:
+            return busy.remove(cell.first)
+        ran.append(cell.first)
+        return runner.CellResult(str(cell), True)
+
+    def counted(waiting, *rest):
+        waited.append(len(waiting))
+        return wait(waiting, *rest)
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    monkeypatch.setattr(runner.concurrent.futures, "wait", counted)
+    with Watch(todo, tmp_path) as watch:
+        monkeypatch.setattr(watch, "say", lambda text: None)
+        results, stopped = runner.run(todo, tmp_path, Effort(), watch, jobs=2)
+    assert max(waited) <= 4 and not stopped
+    assert sorted(ran) == [*range(300)] and len(results) == 300 and set(ran[-2:]) == {7, 8}  # after the others
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system keeps no process on a core")

@@ -49,6 +49,22 @@ def test_lines_where_there_is_no_terminal(tmp_path, monkeypatch, capsys):
         ]
 
 
+def test_only_cells_with_new_evaluations_are_read(tmp_path, monkeypatch):
+    todo = [Cell(CONDITION, seed, 1) for seed in range(20)]
+    folder, read, look = make_cell(todo[3], tmp_path, status=None, rows=1), [], watch.look
+    monkeypatch.setattr(watch, "look", lambda cell, out: read.append(cell.first) or look(cell, out))
+    monkeypatch.setattr(watch, "LINES_S", 0.0)
+    with Watch(todo, tmp_path) as shown:
+        shown.show()
+        shown.show()
+        assert read == [3]
+        make_cell(todo[5], tmp_path, status=None, rows=1)
+        with open(folder / "metrics.jsonl", "a") as file:
+            file.write("{")
+        shown.show()
+        assert read == [3, 3, 5]
+
+
 def test_a_reader_that_went_away_does_not_stop_a_sweep(tmp_path, monkeypatch):
     shown = Watch([], tmp_path)
 

@@ -1,5 +1,6 @@
 """The experiments' commands: grids, refusals, table, figure and summary, of cells that are done at once."""
 
+import fcntl
 import json
 import shlex
 import subprocess
@@ -165,15 +166,22 @@ def test_the_last_shard_to_end_writes_the_whole_report(instant, empty_folder, mo
     """One that is still writing has an older view of the cells: the other waits for it, and reads them afterwards."""
     given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--seeds", "0-1", "--group", "1"]
     other = threading.Thread(target=lambda: program("distractors").main([*given, "--shard", "1/2"]))
-    written = []
+    written, ready, flock = [], threading.Event(), fcntl.flock
 
     def write_results(experiment, request, planned, command):
         if request.shard == (0, 2):
             other.start()
-            other.join(2)  # its cells end, and it could write now
+            assert ready.wait(60)
         written.append((request.shard, {one.state for one in planned} == {CellState.DONE}))
+        ready.set()
+
+    def lock(file, how):
+        if how == fcntl.LOCK_EX and threading.current_thread() is other:
+            ready.set()  # its cells have ended, and it waits
+        flock(file, how)
 
     monkeypatch.setattr(command, "write_results", write_results)
+    monkeypatch.setattr(fcntl, "flock", lock)
     assert program("distractors").main([*given, "--shard", "0/2"]) == 0
     other.join()
     assert written == [((0, 2), False), ((1, 2), True)]

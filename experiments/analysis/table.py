@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run.rows import FRESH, RENAMED
+from experiments.engine import cells
 from experiments.engine.cells import CellState
 from experiments.engine.plan import Planned
 
@@ -27,8 +30,10 @@ KEPT = (
 COUNTERS = ("episodes", "env_steps", "updates")
 STATUS = "status"  # done, diverged, damaged, failed, unfinished or missing: the state of the row's cell
 REASON = "reason"  # why a cell failed; a column only where one did
+TARGET = "target"  # mean success at which the run ends; a column only where one has a target
 TIME = "wall_s"  # the one column that differs between two runs of the same command
-DONE = "done"
+DONE, DIVERGED = "done", "diverged"
+ENDED = (DONE, DIVERGED)  # the states in which a seed will have no further evaluation
 DIGITS = "%.6g"  # of every number in a table
 SUCCESS = "eval/success"
 APART = " asked for"  # ends the column of a label whose own name is another column's: episodes in a sweep over them
@@ -41,31 +46,50 @@ def require() -> None:
         raise ConfigError('experiments: need pandas; pip install "curious_jax[experiments]"')
 
 
-def status(planned: Planned) -> str:
-    """Name a cell's state in one word."""
+class Seeds(NamedTuple):
+    """The numbers of seeds of one or more conditions."""
+
+    asked: int
+    ended: int  # done or diverged
+    diverged: int
+
+    @property
+    def pending(self) -> int:
+        """The number of seeds that are missing, unfinished, failed or damaged."""
+        return self.asked - self.ended
+
+
+def status(planned: Planned) -> tuple[str, str]:
+    """Name a cell's state in one word, and why it is not done.
+
+    One seed that diverges ends its whole group, and which one did is not known here: they count as unfinished.
+    """
+    if planned.state is CellState.DIVERGED and planned.cell.count > 1:
+        return CellState.STARTED.value, "a seed of its group diverged; --retry-diverged runs them one by one"
     unfinished = planned.state in (CellState.MISSING, CellState.STARTED)
-    return "failed" if unfinished and planned.found.reason else planned.state.value
+    return "failed" if unfinished and planned.found.reason else planned.state.value, planned.found.reason
 
 
 def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
     """Build the table. A seed without any evaluation has one row with labels, seed and status alone."""
     wanted, rows = set(seeds), []
     for one in planned:
-        for seed in sorted(wanted.intersection(one.cell.seeds)):
-            head = {**_columns(one.cell.condition.labels), "seed": seed, STATUS: status(one)}
-            if one.found.reason:
-                head[REASON] = one.found.reason
-            own = [row for row in one.found.rows if row.get("seed", one.cell.first) == seed]
-            rows += [{**head, **row} for row in own] or [head]
+        state, reason = status(one)
+        target = one.cell.condition.config(one.cell.first, one.cell.count).target_success
+        more = {REASON: reason or None, TARGET: target}
+        for seed in sorted(wanted.intersection(one.seeds)):
+            head = {**columns(one.cell.condition.labels), "seed": seed, STATUS: state}
+            head |= {name: value for name, value in more.items() if value is not None}
+            rows += [{**head, **row} for row in cells.judged(one.cell, one.found, seed)] or [head]
     table = pd.DataFrame(rows)
     table = table.astype({name: "Int64" for name in COUNTERS if name in table})  # whole, where some seeds lack them
-    labels = list(dict.fromkeys(key for one in planned for key in _columns(one.cell.condition.labels)))
-    first = [*labels, "seed", STATUS, REASON, *COUNTERS]
+    labels = list(dict.fromkeys(key for one in planned for key in columns(one.cell.condition.labels)))
+    first = [*labels, "seed", STATUS, REASON, TARGET, *COUNTERS]
     kept = [name for name in table if name.startswith(KEPT)]
     return _as_written(table[[name for name in (*first, *kept, TIME) if name in table]])
 
 
-def _columns(labels: Mapping[str, Any]) -> dict[str, Any]:
+def columns(labels: Mapping[str, Any]) -> dict[str, Any]:
     """Name the column of each label; one that has the name of a column of every table stands apart."""
     return {name + APART if name in (*COUNTERS, TIME) else name: value for name, value in labels.items()}
 
@@ -93,7 +117,7 @@ def read(path: Path) -> Table:
 
 def labelled(table: Table, labels: Mapping[str, Any]) -> Table:
     """Select the rows with these labels, evaluations or not."""
-    for name, value in _columns(labels).items():
+    for name, value in columns(labels).items():
         if value is None:
             table = table[table[name].isna()]
         else:
@@ -108,8 +132,20 @@ def select(table: Table, **labels: Any) -> Table:
 
 
 def finished(table: Table) -> Table:
-    """Select the rows of seeds that were trained to their end, which are all that tests may look at."""
+    """Select the rows of seeds that were trained to their end."""
     return table[table[STATUS] == DONE]
+
+
+def ended(table: Table) -> Table:
+    """Select the rows of seeds that were trained to their end or diverged."""
+    return table[table[STATUS].isin(ENDED)]
+
+
+def count(table: Table, labels: Mapping[str, Any] | None = None) -> Seeds:
+    """Count the seeds of one condition, or of all, each once per condition."""
+    own = labelled(table, labels or {})
+    own = own.drop_duplicates([*own.columns[: list(own.columns).index("seed")], "seed"])
+    return Seeds(len(own), len(ended(own)), int((own[STATUS] == DIVERGED).sum()))
 
 
 def curves(table: Table, key: str) -> Table:
@@ -120,26 +156,44 @@ def curves(table: Table, key: str) -> Table:
 
 
 def per_seed(
-    table: Table, labels: Mapping[str, Any], measure: Callable[..., float], key: str = SUCCESS
+    table: Table, labels: Mapping[str, Any], measure: Callable[..., float], key: str = SUCCESS, diverged: bool = False
 ) -> dict[int, float]:
-    """{seed: measure(episodes, values)} over the finished seeds of a condition that have this metric."""
-    found = curves(finished(select(table, **labels)), key)
-    own = {seed: found[seed].dropna() for seed in found}
-    return {int(s): measure(curve.index.to_numpy(), curve.to_numpy()) for s, curve in own.items() if len(curve)}
+    """Compute {seed: measure(episodes, values)} over the finished seeds of a condition that have this metric.
+
+    Args:
+      diverged: the seeds that diverged count too, with what they have until then, which may be nothing.
+    """
+    found = curves((ended if diverged else finished)(select(table, **labels)), key)
+    own = {int(seed): found[seed].dropna() for seed in found}
+    own = {seed: curve for seed, curve in own.items() if len(curve)}
+    made = {seed: measure(curve.index.to_numpy(), curve.to_numpy()) for seed, curve in own.items()}
+    others = _diverged_without(table, labels, made) if diverged else []
+    return made | {seed: measure(np.empty(0), np.empty(0)) for seed in others}
 
 
-def in_a_row(table: Table, labels: Mapping[str, Any], key: str, fresh: str) -> dict[int, tuple[Any, Any]]:
-    """{seed: (episodes, values)} of a metric over the finished seeds of a condition that have it.
+def in_a_row(
+    table: Table, labels: Mapping[str, Any], key: str, fresh: str, diverged: bool = False
+) -> dict[int, tuple[Any, Any]]:
+    """Return {seed: (episodes, values)} of a metric over the finished seeds of a condition that have it.
 
     Args:
       fresh: the same metric on the fresh episodes that follow an evaluation at the target: it stands behind that one.
+      diverged: the seeds that diverged count too, with what they have until then, which may be nothing.
     """
-    rows, columns = finished(select(table, **labels)), ["seed", "episodes", key]
-    parts = [rows[columns].assign(again=False)]
+    rows, names = (ended if diverged else finished)(select(table, **labels)), ["seed", "episodes", key]
+    parts = [rows[names].assign(again=False)]
     if fresh in rows:
-        parts.append(rows[["seed", "episodes", fresh]].set_axis(columns, axis=1).assign(again=True))
+        parts.append(rows[["seed", "episodes", fresh]].set_axis(names, axis=1).assign(again=True))
     both = pd.concat(parts).dropna().sort_values(["seed", "episodes", "again"])
-    return {int(seed): (own["episodes"].to_numpy(), own[key].to_numpy()) for seed, own in both.groupby("seed")}
+    made = {int(seed): (own["episodes"].to_numpy(), own[key].to_numpy()) for seed, own in both.groupby("seed")}
+    others = _diverged_without(table, labels, made) if diverged else []
+    return made | {seed: (np.empty(0), np.empty(0)) for seed in others}
+
+
+def _diverged_without(table: Table, labels: Mapping[str, Any], known: Iterable[int]) -> list[int]:
+    """List the seeds of a condition that diverged and have no value yet."""
+    own = labelled(table, labels)
+    return sorted({int(seed) for seed in own[own[STATUS] == DIVERGED]["seed"]} - set(known))
 
 
 def ends_at_target(table: Table) -> bool:
@@ -147,7 +201,7 @@ def ends_at_target(table: Table) -> bool:
 
     Where one seed of a table met it, the others were trained so too.
     """
-    return FRESH in table
+    return FRESH in table or TARGET in table
 
 
 def modules(table: Table, achievable: bool = False) -> list[str]:

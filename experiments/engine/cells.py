@@ -58,6 +58,7 @@ class Inspection:
     rows: list[Row] = field(default_factory=list)  # its evaluations
     reason: str = ""  # why it is not done, in one line
     shorter: bool = False  # its run had ended, at fewer episodes than are asked for
+    config: TrainConfig | None = None  # of its run; None where it cannot be read
 
 
 def inspect(cell: Cell, out: Path) -> Inspection:
@@ -82,14 +83,14 @@ def inspect(cell: Cell, out: Path) -> Inspection:
                 f"--episodes {length(cell)}: {folder} ended after {config.schedule.episodes} and kept no checkpoint "
                 "to go on from (--keep-states keeps them); ask for that, or name another --out"
             )
-        return Inspection(CellState.STARTED, rows, shorter=True)
+        return Inspection(CellState.STARTED, rows, shorter=True, config=config)
     if state is CellState.MISSING:
         return Inspection(state, reason=note.get("reason", ""))
     if state is CellState.STARTED:
-        return Inspection(state, rows, note.get("reason", ""))
+        return Inspection(state, rows, note.get("reason", ""), config=config)
     problem = problem or changed(folder, note)
     problem = problem or (lacking(cell, config, rows, state) if config else f"{runfolder.CONFIG} cannot be read")
-    return Inspection(CellState.DAMAGED, reason=problem) if problem else Inspection(state, rows)
+    return Inspection(CellState.DAMAGED, reason=problem) if problem else Inspection(state, rows, config=config)
 
 
 class Inspections:
@@ -209,8 +210,35 @@ def has_ended(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
 
 def has_met_target(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
     """Say whether every seed's success on fresh episodes was the target that its run was to end at."""
-    target, own = config.target_success, _by_seed(cell, rows)
-    return target is not None and all(any(row.get(FRESH, -1.0) >= target for row in found) for found in own)
+    own = _by_seed(cell, rows)
+    return config.target_success is not None and all(any(meets_target(config, row) for row in found) for found in own)
+
+
+def meets_target(config: TrainConfig, row: Row) -> bool:
+    """Say whether an evaluation was confirmed on fresh episodes at the target that its run was to end at."""
+    target, fresh = config.target_success, row.get(FRESH)
+    return target is not None and fresh is not None and bool(fresh >= target)
+
+
+def judged(cell: Cell, inspection: Inspection, seed: int) -> list[Row]:
+    """Return the evaluations of one seed that a measure may use, alike however the seed was run.
+
+    They end at the one that met the run's target: a group trains until all of its seeds have met it. Those off the
+    run's own grid are left out, as a run that was lengthened has one where it had ended before; the last one of a run
+    that diverged is kept.
+    """
+    config = inspection.config
+    own = [row for row in inspection.rows if row.get("seed", cell.first) == seed]
+    if config is None:
+        return own
+    due = evaluations(config)
+    end = next((i for i, row in enumerate(own) if meets_target(config, row)), len(own) - 1)
+    is_last_kept = inspection.state is CellState.DIVERGED or (end >= 0 and meets_target(config, own[end]))
+    return [
+        row
+        for i, row in enumerate(own[: end + 1])
+        if row["episodes"] in due or row["episodes"] > due[-1] or (is_last_kept and i == end)
+    ]
 
 
 def _by_seed(cell: Cell, rows: list[Row]) -> list[list[Row]]:

@@ -371,7 +371,7 @@ def _kept(packed: Path, request: Request) -> Any:
       ConfigError: when it is another experiment's, lacks a seed, or its runs had another length than is asked for.
     """
     rows = table.read(packed)
-    labels = {name for condition in request.conditions for name in condition.labels}
+    labels = {name for condition in request.conditions for name in table.columns(condition.labels)}
     if missing := labels - set(rows.columns[: list(rows.columns).index("seed")]):
         raise ConfigError(f"--report-only: {packed} has no column {sorted(missing)[0]}; it is another experiment's")
     if lacking := set(request.seeds) - set(rows["seed"]):

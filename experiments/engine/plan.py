@@ -1,5 +1,6 @@
 """The cells of an experiment, given what its folder holds already."""
 
+import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,17 @@ class Planned:
 
     cell: Cell
     found: Inspection
+    taken: tuple[int, ...] | None = None  # those of its seeds that the plan has from it; None: all
 
     @property
     def state(self) -> CellState:
         """The state of its cell."""
         return self.found.state
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that the plan has from this cell. Another that ended may hold the rest of them too."""
+        return self.cell.seeds if self.taken is None else self.taken
 
 
 def plan(
@@ -56,7 +63,7 @@ def plan(
             if here and one.found.shorter and len(here) < one.cell.count and refuse:
                 raise ConfigError(f"--seeds: {one.cell} is one run and is lengthened as a whole; name all of its seeds")
             if here and (one.state in ENDED or len(here) == one.cell.count):
-                planned.append(one)
+                planned.append(dataclasses.replace(one, taken=tuple(sorted(here))))
                 left -= here
         single = left & alone(condition, out)
         new = [Cell(condition, *group_of) for group_of in (*groups(left - single, group), *groups(single, 1))]

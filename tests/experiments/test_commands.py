@@ -294,6 +294,15 @@ def test_a_report_from_kept_metrics_has_the_seeds_and_the_length_that_are_asked_
         assert line in capsys.readouterr().err and (kept / "summary.md").read_bytes() == before
 
 
+def test_a_report_from_the_kept_metrics_of_a_sweep_over_episodes(instant, empty_folder, capsys):
+    """That label has a column of its own name, as every table has episodes."""
+    given = ["--world", "point", *SHORT, "--modules", "reach,push", "--seeds", "0", "--out", "d"]
+    given[given.index("--episodes") + 1] = "20,40"
+    assert program("sweep").main(given) == 0
+    tables.write(tables.read(empty_folder / "d" / "table.csv"), empty_folder / "d" / tables.PACKED)
+    assert program("sweep").main([*given, "--report-only"]) == 0, capsys.readouterr().err
+
+
 def test_figures_do_not_hang_on_the_user_s_matplotlib(instant, empty_folder, monkeypatch):
     import matplotlib
 

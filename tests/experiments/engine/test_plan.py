@@ -175,3 +175,39 @@ def test_a_plan_of_many_cells_makes_few_configs(tmp_path, monkeypatch):
         assert len(plan.plan([asked], range(20), 1, tmp_path)) == 20
         assert len(made) <= 4 + 2, preset  # one of each file that is read, and what they are compared with
     assert [asked.config(seed).seed for seed in (0, 3, 1)] == [0, 3, 1]
+
+
+def test_cells_that_share_a_seed_give_it_once(tmp_path):
+    for cell in (Cell(CELL.condition, 0, 3), Cell(CELL.condition, 2, 3)):
+        make_cell(cell, tmp_path)
+    planned = plan.plan([CELL.condition], range(5), 3, tmp_path)
+    assert [one.seeds for one in planned] == [(0, 1, 2), (3, 4)]
+    built = table.build(planned, range(5))
+    assert built.groupby("seed").size().to_dict() == dict.fromkeys(range(5), 2)
+    assert table.curves(built, "eval/success").shape == (2, 5)
+
+
+def test_a_seed_is_judged_alike_whatever_its_group_and_its_lengthening(tmp_path):
+    """A group trains until all its seeds have met the target; a run that was lengthened has an evaluation more."""
+    one = condition(algorithm="curious", episodes=40, target_success=0.9)
+    group = make_cell(Cell(one, 0, 2), tmp_path)
+    lines = [json.loads(line) for line in (group / "metrics.jsonl").read_text().splitlines()]
+    for row in lines:
+        if (row["seed"], row["episodes"]) in ((0, 10), (0, 20), (1, 40)):
+            row["eval/fresh"] = 0.8 if row["episodes"] == 10 else 0.92
+    lines.insert(6, {**lines[4], "episodes": 35, "seed": 1})
+    (group / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    built = table.build(plan.plan([one], [0, 1], 2, tmp_path), [0, 1])
+    found = [(seed, list(own["episodes"])) for seed, own in built.groupby("seed")]
+    assert found == [(0, [10, 20]), (1, [10, 20, 30, 40])]
+    assert set(built["target"]) == {0.9}
+
+
+def test_the_seeds_of_a_group_in_which_one_diverged_have_not_ended(tmp_path):
+    """One seed ends its whole group: the others may be sound, and are told to be run by themselves."""
+    make_cell(CELL, tmp_path, status="diverged", rows=1)
+    make_cell(Cell(CELL.condition, 2, 1), tmp_path, status="diverged", rows=1)
+    built = table.build(plan.plan([CELL.condition], range(3), 2, tmp_path), range(3))
+    assert list(built["status"]) == ["unfinished", "unfinished", "diverged"]
+    assert table.count(built, CELL.condition.labels) == table.Seeds(3, 1, 1)
+    assert table.count(built).pending == 2 and "--retry-diverged" in built["reason"][0]

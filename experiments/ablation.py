@@ -21,7 +21,7 @@ from curious_jax.cli import parser as options
 from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, TIME, Table, finished, modules, per_seed, select
+from experiments.analysis.table import SUCCESS, TIME, Table, ended, labelled, modules, per_seed, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -70,17 +70,19 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for ax, part in zip(axes, parts, strict=True):
         for look, condition in enumerate((conditions[0], *part)):
             figures.line(ax, select(rows, **condition.labels), SUCCESS, condition.labels["changed"], look, "sem")
-        figures.success_axes(ax, figures.caption(rows, "mean ± s.e.m. over seeds still training"))
-        figures.legend(ax, loc="lower right")
+        figures.success_axes(ax, figures.caption(rows, "mean ± s.e.m. over seeds"))
+        figures.legend(ax)
     figures.save(made, path)
 
 
 def minutes(rows: Table) -> dict[int, float]:
-    """Minutes of each finished seed from its start to the first evaluation with a mean success of 0.9."""
+    """Return the minutes of each ended seed from its start to the first evaluation with a mean success of 0.9."""
     found = {}
-    for seed, own in finished(rows).groupby("seed"):
-        own = own.sort_values("episodes")
-        reached = own[own[SUCCESS] >= statistics.MASTERED]
+    for seed, own in ended(rows).groupby("seed"):
+        reached = own.iloc[:0]
+        if SUCCESS in own:  # which a table lacks whose seeds all diverged before an evaluation
+            own = own.sort_values("episodes")
+            reached = own[own[SUCCESS] >= statistics.MASTERED]
         found[int(seed)] = reached[TIME].iloc[0] / 60 if len(reached) and TIME in reached else math.inf
     return found
 
@@ -94,8 +96,8 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     for condition in conditions:
         labels = condition.labels
         keys = [*(f"{SUCCESS}/{name}" for name in names), SUCCESS]
-        times = [list(per_seed(rows, labels, first, key).values()) for key in keys]
-        spent = list(minutes(select(rows, **labels)).values())
+        times = [list(per_seed(rows, labels, first, key, diverged=True).values()) for key in keys]
+        spent = list(minutes(labelled(rows, labels)).values())
         if not spent:
             continue
         cells = [labels["changed"], str(len(spent)), *(summary.spread(t) if t else "" for t in times)]
@@ -103,7 +105,13 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         lines.append("| " + " | ".join(cells) + " |")
     if len(lines) == 2:
         return ["- No seed has finished yet."]
-    return [*lines, "", "Episodes to the first evaluation at the mark: median over seeds (range). Nothing is tested."]
+    left = summary.pending(rows, *(c.labels for c in conditions))
+    return [
+        *lines,
+        "",
+        "Episodes to the first evaluation at the mark: median over seeds (range). Nothing is tested."
+        + (f" {left}." if left else ""),
+    ]
 
 
 def _tenths(value: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments import probe
 from experiments.analysis import figures, summary
-from experiments.analysis.table import SUCCESS, Table, curves, finished, select
+from experiments.analysis.table import SUCCESS, Table, count, curves, ended, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -48,17 +48,21 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     lines = summary.faster(
         rows, "M-UVFA masters the modules in fewer episodes than MG-ME", {"algorithm": "muvfa"}, {"algorithm": "mgme"}
     )
-    flat = curves(finished(select(rows, algorithm="her")), SUCCESS)
+    flat = curves(ended(select(rows, algorithm="her")), SUCCESS)
     if flat.empty:
         return [*lines, "- HER: no seed has finished yet."]
-    highest = flat.mean(axis=1).max()
-    alone = f"{summary.UNDECIDED} by one seed"
-    verdict = summary.APPEARS[bool(highest <= FLAT_CEILING)] if flat.shape[1] > 1 else alone
+    highest, seeds = flat.mean(axis=1).max(), count(rows, {"algorithm": "her"})
+    verdict = summary.APPEARS[bool(highest <= FLAT_CEILING)]
+    if left := summary.pending(rows, {"algorithm": "her"}):
+        verdict = f"{summary.UNDECIDED}: {left}"
+    elif flat.shape[1] == 1:
+        verdict = f"{summary.UNDECIDED} by one seed"
+    diverged = f"; {seeds.diverged} diverged, and count until then" if seeds.diverged else ""
     return [
         *lines,
         f"- HER, with one flat goal and no distractors, stays at 0 (mean success at most {FLAT_CEILING:g} at every "
         f"evaluation): {verdict}; the highest mean over seeds is {highest:.3f}, "
-        f"the highest of any seed {flat.max().max():.3f}.",
+        f"the highest of any seed {flat.max().max():.3f}{diverged}.",
     ]
 
 

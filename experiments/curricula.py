@@ -9,7 +9,6 @@ sound sensors, keep the paper's estimator, and end where the sensor would fail: 
 """
 
 import argparse
-import functools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,17 @@ from curious_jax.errors import ConfigError
 from curious_jax.show.curves import COLOURS
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, Table, ends_at_target, finished, modules, per_seed, select
+from experiments.analysis.table import (
+    SUCCESS,
+    Table,
+    ended,
+    ends_at_target,
+    finished,
+    labelled,
+    modules,
+    per_seed,
+    select,
+)
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -104,6 +113,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
         ax.set_ylim(-0.03, 1.03)
         ax.set_title(heading(group), fontsize=10)
         figures.legend(ax)
+    made.suptitle(figures.caption(rows, "mean ± s.e.m. over seeds"), fontsize=10)
     figures.save(made, path)
 
 
@@ -136,31 +146,33 @@ def misjudged(rows: Table) -> Any:
 
 
 def measure(rows: Table, onset: int | None) -> dict[str, dict[int, float]]:
-    """Compute every measure of one condition's finished seeds: {measure: {seed: value}}.
+    """Compute every measure of one condition's seeds: {measure: {seed: value}}.
+
+    Mastery and recovery are those of all seeds that have ended, and the others leave out those that diverged.
 
     Args:
-      rows: the condition's.
+      rows: the condition's, those without an evaluation too.
       onset: training episodes after which the sensor fails; learning is judged before, None for never.
 
     Where seeds end at a target, areas are left out, and so is recovery, which such a seed is not trained to show.
     """
-    whole, rows = not ends_at_target(rows), finished(rows)
-    if not len(rows):
-        return {"mastery": {}}
-    before = rows[rows["episodes"] < onset] if onset else rows
+    whole, every = not ends_at_target(rows), ended(rows)
+    if "episodes" not in rows or not len(every):
+        return {"mastery": summary.mastery_per_seed(every, {})}
+    learning = every[every["episodes"].isna() | (every["episodes"] < onset)] if onset else every
+    rows = select(finished(rows))
+    before = finished(select(learning))
     table = before.assign(wasted=wasted(before), misjudged=misjudged(before)) if len(before) else before
     mean = lambda _, values: float(np.mean(values))  # noqa: E731
     found = {
-        "mastery": summary.mastery_per_seed(before, {}),
+        "mastery": summary.mastery_per_seed(learning, {}),
         "area": per_seed(before, {}, statistics.area_under_curve) if whole else {},
         "wasted": per_seed(table, {}, mean, "wasted"),
         "misjudged": per_seed(table, {}, mean, "misjudged"),
         "worst": per_seed(rows, {}, lambda _, values: float(values[-1]), WORST),
     }
     if onset and whole:
-        level = per_seed(rows, {}, functools.partial(statistics.former_level, at=onset))
-        back = per_seed(rows, {}, functools.partial(statistics.recovery, at=onset))
-        found["recovery"] = {seed: v for seed, v in back.items() if level[seed] >= statistics.MASTERED}
+        found["recovery"] = summary.recovery_per_seed(every, {}, onset)
     return found
 
 
@@ -179,9 +191,10 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     lines: list[str] = []
     for group, names in groups(conditions):
         found = {
-            name: measure(select(rows, **group, name=name), onsets[_place({**group, "name": name})]) for name in names
+            name: measure(labelled(rows, {**group, "name": name}), onsets[_place({**group, "name": name})])
+            for name in names
         }
-        lines += ["", f"### {heading(group).capitalize()}", "", *table(found), "", *claims(group, found)]
+        lines += ["", f"### {heading(group).capitalize()}", "", *table(found), "", *claims(group, found, rows)]
     return lines
 
 
@@ -216,7 +229,7 @@ def table(found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
     return lines
 
 
-def claims(group: Labels, found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
+def claims(group: Labels, found: dict[str, dict[str, dict[int, float]]], rows: Table) -> list[str]:
     """Test each name against the paper's own choice, and the paper's estimator against uniform choice."""
     paper = PAPER if group["compared"] == "estimators" else UNIFORM
     if paper not in found:
@@ -228,7 +241,8 @@ def claims(group: Labels, found: dict[str, dict[str, dict[int, float]]]) -> list
         first, second = (PAPER, UNIFORM) if name == UNIFORM else (name, paper)
         a, b = (list(found[one]["mastery"].values()) for one in (first, second))
         text = f"`{first}` masters the modules in fewer episodes than `{second}` ({heading(group)})"
-        lines.append(summary.Claim(text, a, b, first, second).words())
+        left = summary.pending(rows, *({**group, "name": one} for one in (first, second)))
+        lines.append(summary.Claim(text, a, b, first, second, pending=left).words())
     return lines
 
 

@@ -72,12 +72,17 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         if n == 0:
             text += " (described: no test was declared without any)"
         lines += summary.faster(rows, text, own, other, declared=n > 0)
-    times = {(a, n): summary.mastery(rows, algorithm=a, distractors=n) for a in ALGORITHMS for n in found}
+    sides = {(a, n): {"algorithm": a, "distractors": n} for n in found for a in ALGORITHMS}
+    times = {key: summary.mastery(rows, **labels) for key, labels in sides.items()}
     if len(found) > 1 and all(times.values()):
         least, most = found[0], found[-1]
-        lines.append(growth([times[a, n] for n in (least, most) for a in ALGORITHMS], least, most))
+        ends = [(a, n) for n in (least, most) for a in ALGORITHMS]
+        left = summary.pending(rows, *(sides[key] for key in ends))
+        lines.append(growth([times[key] for key in ends], least, most, left))
         known = len(conditions[0].config().modules)
-        lines += [slope(times["muvfa", n], times["muvfa", least], known, least, n) for n in found[1:]]
+        for n in found[1:]:
+            left = summary.pending(rows, sides["muvfa", n], sides["muvfa", least])
+            lines.append(slope(times["muvfa", n], times["muvfa", least], known, least, n, left))
     return [*lines, *inside(rows, found[-1])]
 
 
@@ -88,38 +93,57 @@ def inside(rows: Table, number: int) -> list[str]:
         return []
     keys = (trials.COMPETENCE, SUCCESS)
     told = [line for key in keys for line in trials.lapses_in_words(trials.forgetting(own, key), key)]
-    return [f"- Described, not tested, of CURIOUS's trials with {number} distractors:", *(f"  {line}" for line in told)]
+    without = summary.left_out(rows, {"algorithm": "curious", "distractors": number})
+    head = f"- Described, not tested, of CURIOUS's trials with {number} distractors"
+    return [f"{head}{f' (without others: {without})' if without else ''}:", *(f"  {line}" for line in told)]
 
 
-def growth(times: Sequence[Sequence[float]], least: int, most: int) -> str:
+def growth(times: Sequence[Sequence[float]], least: int, most: int, pending: str = "") -> str:
     """Say whether CURIOUS's advantage in speed is larger with `most` distractors than with `least`.
 
     Args:
       times: episodes to mastery of CURIOUS and M-UVFA with `least`, then of both with `most`.
+      pending: how many of these seeds have not ended.
     """
     a, b, c, d = times
     found = statistics.growth(a, b, c, d)
     shown = [summary.interval(statistics.advantage(*pair)) for pair in ((a, b), (c, d))]
+    said = verdict(found, found.low > 0, times, pending)
     return (
-        f"- CURIOUS's advantage grows with the number of distractors: {verdict(found, found.low > 0)}. M-UVFA's "
-        f"mean speed (1 / episodes to mastery; never is 0) is below CURIOUS's by a share of {shown[0]} with {least}, "
+        f"- CURIOUS's advantage grows with the number of distractors: {said}. M-UVFA's mean "
+        f"speed (1 / episodes to mastery; never is 0) is below CURIOUS's by a share of {shown[0]} with {least}, "
         f"{shown[1]} with {most}; difference {summary.interval(found)} (appears when its interval lies above 0)."
     )
 
 
-def slope(times: Sequence[float], reference: Sequence[float], known: int, least: int, number: int) -> str:
-    """Say whether M-UVFA slows down by achievable modules / all modules."""
+def slope(
+    times: Sequence[float], reference: Sequence[float], known: int, least: int, number: int, pending: str = ""
+) -> str:
+    """Say whether M-UVFA slows down by achievable modules / all modules; `pending`: how many seeds have not ended."""
     expected = (known + least) / (known + number)
     found = statistics.slowdown(times, reference)
+    said = verdict(found, found.low <= expected <= found.high, (times, reference), pending)
     return (
         f"- M-UVFA slows down by achievable / all modules, to {expected:.2f} of its speed, with {number} distractors: "
-        f"{verdict(found, found.low <= expected <= found.high)}; {summary.interval(found)} (appears when the "
+        f"{said}; {summary.interval(found)} (appears when the "
         "interval holds the expected share)."
     )
 
 
-def verdict(found: statistics.Interval, appears: bool) -> str:
-    """Say whether a claim about an interval appears; without one, as with a single seed a side, it is not decided."""
+def verdict(found: statistics.Interval, appears: bool, samples: Sequence[Sequence[float]], pending: str) -> str:
+    """Say whether a claim about an interval appears, or that it is not decided.
+
+    It is not while a seed has not ended, and with so few seeds that the interval covers much less than it says.
+
+    Args:
+      samples: the numbers per seed that the interval was made of.
+      pending: how many of their seeds have not ended.
+    """
+    if pending:
+        return f"{summary.UNDECIDED}: {pending}"
+    if (fewest := min(map(len, samples))) < statistics.FEWEST:
+        seeds = f"{fewest} {'seed' if fewest == 1 else 'seeds'}"
+        return f"{summary.UNDECIDED} by an interval of {seeds} a side, where {statistics.FEWEST} are the least"
     has_ends = np.isfinite([found.low, found.high]).all()
     return summary.APPEARS[bool(appears)] if has_ends else f"{summary.UNDECIDED} without an interval"
 

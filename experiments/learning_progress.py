@@ -61,9 +61,11 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """Say in which order modules are mastered, what forgetting does, and what LP adds to replay."""
     own = select(rows, replay="lp")
     text = "Replay by LP masters the modules in fewer episodes than uniform replay, selection by LP in both"
+    without = summary.left_out(rows, {"replay": "lp"})
     return [
         *trials.phases(own),
         *trials.lapses_in_words(trials.forgetting(own)),
+        *([f"- Left out of what is described above: {without}."] if without else []),
         *summary.faster(rows, text, {"replay": "lp"}, {"replay": "uniform"}),
     ]
 

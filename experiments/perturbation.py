@@ -19,7 +19,7 @@ import numpy as np
 from curious_jax.errors import ConfigError
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, Table, per_seed, select
+from experiments.analysis.table import SUCCESS, Table, count, per_seed, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -52,7 +52,8 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     left.axvline(at, color="black", linestyle="--", linewidth=1)
     after = {name: part[part["episodes"] >= at] if len(part) else part for name, part in parts.items()}
     figures.dots(left, after["curious"], after["muvfa"])
-    figures.success_axes(left, "mean ± std over seeds; dots: CURIOUS above M-UVFA, p < 0.01")
+    text = "mean ± std over seeds; dots: CURIOUS above M-UVFA, p < 0.01"
+    figures.success_axes(left, figures.caption(rows, text))
     figures.legend(left, below=True)
     figures.marks(right, {name: recoveries(rows, name, at) for name in ALGORITHMS}, "not regained")
     right.set_ylabel("episodes to regain 95 %")
@@ -60,10 +61,8 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
 
 
 def recoveries(rows: Table, algorithm: str, at: float) -> list[float]:
-    """Episodes to regain 95 %, per finished seed that had mastered all modules at the onset."""
-    found = per_seed(rows, {"algorithm": algorithm}, functools.partial(statistics.recovery, at=at))
-    level = per_seed(rows, {"algorithm": algorithm}, functools.partial(statistics.former_level, at=at))
-    return [value for seed, value in found.items() if level[seed] >= statistics.MASTERED]
+    """Return the episodes to regain 95 % of each ended seed that had mastered all modules at the onset."""
+    return list(summary.recovery_per_seed(rows, {"algorithm": algorithm}, at).values())
 
 
 def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
@@ -75,14 +74,17 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         found = per_seed(rows, {"algorithm": name}, functools.partial(statistics.fall, at=at))
         falls = [value for value in found.values() if not np.isnan(value)]
         if falls:
-            shown = summary.interval(statistics.bootstrap(falls))
+            shown, seeds = summary.interval(statistics.bootstrap(falls)), count(rows, {"algorithm": name})
+            diverged = f" ({seeds.diverged} diverged)" if seeds.diverged else ""
             lines.append(
                 f"- {figures.NAMES[name]}: at episode {at:,} success falls by {shown} of its former level; "
-                f"{len(values)} of {len(found)} seeds had a former level of {statistics.MASTERED:g} and are compared."
+                f"{len(values)} of {seeds.ended} seeds{diverged} had a former level of {statistics.MASTERED:g} "
+                "and are compared."
             )
     claim = summary.Claim(
         f"CURIOUS regains {100 * statistics.RECOVERED:g} % of its former success in fewer episodes than M-UVFA",
         sides[0], sides[1], "CURIOUS", "M-UVFA", "Episodes to regain it",
+        pending=summary.pending(rows, *({"algorithm": name} for name in ALGORITHMS)),
     )  # fmt: skip
     return [*lines, claim.words()]
 

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from curious_jax.run.rows import FRESH
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, Table, curves, finished, modules, select
+from experiments.analysis.table import SUCCESS, Table, finished, in_a_row, modules, select
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -31,11 +34,11 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
         figures.line(left, part, f"{SUCCESS}/{name}", name, look, "sem")
     figures.success_axes(left, figures.caption(rows, "per module, mean ± s.e.m."))
     left.set_ylabel("success rate")
-    figures.legend(left, ncols=2, loc="upper left")
+    figures.legend(left, columns=4)
     name = conditions[0].labels["algorithm"]
     figures.line(right, part, SUCCESS, figures.NAMES[name], figures.LOOK[name], "std")
     figures.success_axes(right, "over modules, mean ± std")
-    figures.legend(right, loc="upper left")
+    figures.legend(right)
     figures.save(made, path)
 
 
@@ -45,7 +48,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     part = finished(select(rows, **labels))
     if not len(part):
         return ["- No seed has finished yet."]
-    last = {name: curves(part, f"{SUCCESS}/{name}").ffill().iloc[-1].mean() for name in modules(part, achievable=True)}
+    last = {name: at_the_end(part, name) for name in modules(part, achievable=True)}
     learned = sum(value >= statistics.MASTERED for value in last.values())
     times = summary.mastery(rows, **labels)
     return [
@@ -53,7 +56,14 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         + ", ".join(f"{name} {value:.2f}" for name, value in last.items())
         + ".",
         f"- Mean success {statistics.MASTERED:g} after {summary.spread(times)} episodes ({len(times)} seeds).",
+        *([f"- Left out of the first: {without}."] if (without := summary.left_out(rows, labels)) else []),
     ]
+
+
+def at_the_end(rows: Table, module: str) -> float:
+    """Compute a module's success at the end, the mean over seeds: on fresh episodes where the last evaluation has."""
+    own = in_a_row(rows, {}, f"{SUCCESS}/{module}", f"{FRESH}/{module}")
+    return float(np.mean([values[-1] for _, values in own.values()]))
 
 
 EXPERIMENT = Experiment(

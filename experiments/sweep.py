@@ -20,7 +20,7 @@ from curious_jax.config import fields_by_name
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures
 from experiments.analysis import summary as report
-from experiments.analysis.table import DIGITS, SUCCESS, Table, ends_at_target, select
+from experiments.analysis.table import DIGITS, SUCCESS, Table, count, ends_at_target, select
 from experiments.engine.command import AXES, OWN, Experiment, main
 from experiments.engine.grid import Condition
 
@@ -85,12 +85,14 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
         for look, condition in enumerate(part):
             figures.line(ax, select(rows, **condition.labels), SUCCESS, report.title(condition.labels), look)
         figures.success_axes(ax, figures.caption(rows, "mean ± s.e.m. over seeds"))
-        figures.legend(ax, loc="upper left")
+        figures.legend(ax, columns=1)
     figures.save(made, path)
 
 
 def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """The best condition so far; a sweep declares no claim."""
+    left = report.pending(rows, *(c.labels for c in conditions))
+    left = f" {left}." if left else ""
     if ends_at_target(rows):
         times = {report.title(c.labels): report.mastery(rows, **c.labels) for c in conditions}
         medians = {name: float(np.median(values)) for name, values in times.items() if values}
@@ -98,13 +100,15 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
             return [NOTHING_YET]
         best = min(medians, key=lambda name: medians[name])
         found = report.spread(times[best])
-        return [f"- Fewest episodes to mean success 0.9: {best}, {found}. A sweep tests no claim."]
+        return [f"- Fewest episodes to mean success 0.9: {best}, {found}. A sweep tests no claim.{left}"]
     areas = {report.title(c.labels): report.area(rows, **c.labels) for c in conditions}
     means = {name: sum(values) / len(values) for name, values in areas.items() if values}
     if not means:
         return [NOTHING_YET]
     best = max(means, key=lambda name: means[name])
-    return [f"- Largest mean area under the curve: {best} ({means[best]:.3f}). A sweep tests no claim."]
+    lost = sum(count(rows, c.labels).diverged for c in conditions)
+    left = (f" Without {lost} that diverged." if lost else "") + left
+    return [f"- Largest mean area under the curve: {best} ({means[best]:.3f}). A sweep tests no claim.{left}"]
 
 
 EXPERIMENT = Experiment(

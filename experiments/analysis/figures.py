@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from curious_jax.run import files
+from curious_jax.run.rows import FRESH
 from curious_jax.show import curves as show
 from curious_jax.show.curves import COLOURS, MARKERS
 from experiments.analysis import statistics
-from experiments.analysis.table import SUCCESS, Table, curves, ends_at_target, finished
+from experiments.analysis.table import SUCCESS, TARGET, Table, count, curves, ends_at_target, finished
 
 LOOK = {"curious": 0, "muvfa": 1, "her": 2, "mgme": 3}  # the same colour in every figure
 NAMES = {"curious": "CURIOUS", "muvfa": "M-UVFA", "her": "HER (flat goal)", "mgme": "MG-ME"}
@@ -48,22 +49,36 @@ def save(made: Any, path: Path) -> None:
 def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem", absolute: bool = False) -> None:
     """Draw the mean over seeds ± band (`sem`: standard error, `std`: deviation) of a metric against episodes.
 
-    Seeds that were trained until a target was met have no common length: each has its own line, with a mark at the
-    end.
+    A mean is that of the same seeds from end to end: those that were trained to their end, or all while there is none
+    yet, at the evaluations that all of them have. Seeds that were trained until a target was met have no common length:
+    each has its own line, with a mark at the end, which is hollow where the target was not met.
     """
-    found = curves(rows, key)
+    found = curves(rows if ends_at_target(rows) or not len(finished(rows)) else finished(rows), key)
     if found.empty:
         return
     found = found.abs() if absolute else found
     if ends_at_target(rows):
+        reached = met(rows)
         for i, seed in enumerate(found):
             own = found[seed].dropna()
-            look_of = dict(color=show.colour(look), linewidth=0.9, alpha=0.8, markevery=[-1], markersize=5)
-            ax.plot(own.index, own, marker=MARKERS[look % len(MARKERS)], label=label if i == 0 else None, **look_of)
+            look_of = dict(color=show.colour(look), linestyle=show.STYLES[look % len(show.STYLES)], linewidth=0.9)
+            marked = dict(marker=MARKERS[look % len(MARKERS)], markevery=[-1], markersize=5, alpha=0.8)
+            filled = {} if seed in reached else {"markerfacecolor": "white"}
+            ax.plot(own.index, own, label=label if i == 0 else None, **look_of, **marked, **filled)
         return
-    mean, spread = found.mean(axis=1), getattr(found, kind)(axis=1).fillna(0.0)
+    found = found.dropna(axis=1, how="all").dropna()
+    mean, spread = found.mean(axis=1), getattr(found, kind)(axis=1)
     low, high = (mean - spread, mean + spread) if found.shape[1] > 1 else (None, None)
     show.draw(ax, show.Line(found.index, mean, low, high), label, look)
+
+
+def met(rows: Table) -> set[int]:
+    """Find the seeds that met the target at which their runs end: their last evaluation was confirmed at it."""
+    if FRESH not in rows or not len(rows):
+        return set()
+    last = rows.sort_values("episodes").groupby("seed").tail(1)
+    target = last[TARGET] if TARGET in last else statistics.MASTERED  # a table of an earlier version has no target
+    return {int(seed) for seed in last["seed"][last[FRESH] >= target]}
 
 
 def background(ax: Any, rows: Table, keys: Sequence[str], label: str, absolute: bool = False) -> None:
@@ -118,8 +133,14 @@ def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:
 
 
 def caption(rows: Table, text: str) -> str:
-    """Say what the lines are: `text`, or that each is a seed."""
-    return "a line per seed, to the evaluation that met the target" if ends_at_target(rows) else text
+    """Say what the lines are: `text`, or that each is a seed. Seeds that have not ended or diverged are counted."""
+    if ends_at_target(rows):
+        text = "a line per seed; end mark: filled where it met the target, hollow where it did not"
+    seeds = count(rows)
+    left = f"{seeds.pending} of {seeds.asked} seeds {'has' if seeds.pending == 1 else 'have'} not ended"
+    lost = f"{seeds.diverged} diverged" + ("" if ends_at_target(rows) else ", in no mean")
+    notes = [*([left] if seeds.pending else []), *([lost] if seeds.diverged else [])]
+    return "\n".join([text, *(["; ".join(notes)] if notes else [])])
 
 
 def success_axes(ax: Any, title: str = "") -> None:
@@ -131,12 +152,23 @@ def success_axes(ax: Any, title: str = "") -> None:
     ax.set_title(title, fontsize=10)
 
 
-def legend(ax: Any, below: bool = False, **options: Any) -> None:
-    """Draw a legend where there is something to name; `below` the whole figure, where it hides no curve."""
-    handles, labels = ax.get_legend_handles_labels()
-    if not handles:
+def legend(ax: Any, below: bool = False, columns: int = 3) -> None:
+    """Draw a legend where there is something to name: below these axes, where it hides no curve.
+
+    Args:
+      below: below the whole figure, with what any of its axes names.
+      columns: of the legend of one axes.
+    """
+    axes = ax.figure.axes if below else [ax]
+    named: dict[str, Any] = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    if not named:
         ax.text(0.5, 0.5, "no evaluations yet", transform=ax.transAxes, ha="center")
     elif below:
-        ax.figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4), frameon=False)
+        options = dict(loc="outside lower center", ncols=min(len(named), 4), frameon=False)
+        ax.figure.legend(list(named.values()), list(named), **options)
     else:
-        ax.legend(frameon=False, fontsize=9, **options)
+        place = dict(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=min(len(named), columns))
+        ax.legend(list(named.values()), list(named), frameon=False, fontsize=9, **place)

@@ -18,6 +18,7 @@ SUSTAINED = 2  # evaluations in a row that must show it
 FORMER = 3  # evaluations before the perturbation whose mean is the former level
 FORGOTTEN = 0.1  # fall of competence after mastery that counts as forgetting
 AFTER = 3  # evaluations, from the fall on, whose mean share says what the agent did next
+FEWEST = 5  # seeds of each sample that a verdict about a bootstrap interval needs: with two it covers half as often
 COUNTED = 40  # seeds, of both sides together, up to which p counts every way to divide them
 
 Values = Sequence[float] | np.ndarray  # one number per evaluation, or per seed

@@ -1,5 +1,6 @@
 """Write summary.md: what was run, what came out per condition, and what each comparison says, in words."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from experiments.analysis.table import (
     STATUS,
     SUCCESS,
     Table,
+    count,
     ends_at_target,
     in_a_row,
     labelled,
@@ -28,7 +30,15 @@ from experiments.engine.grid import Condition
 ENDED = (
     "Seeds were trained until they met --target-success: an evaluation at the target is followed by one on fresh "
     "episodes, which is the next in the row, and areas are not compared; a module that was not at "
-    f"{MASTERED:g} by then counts as never. "
+    f"{MASTERED:g} by then counts as never. Success at the end is that on the fresh episodes, where there are any. "
+)
+COVERAGE = (
+    "Intervals: 95 %, percentile bootstrap over seeds; with few seeds such an interval of a mean holds the true value "
+    "less often than 95 % (of normal values about 75 % with three seeds, 85 % with five, 89 % with ten). "
+)
+DIVERGED_SEEDS = (
+    "A seed that diverged before mastery ranks last, one that diverged after it keeps its time; areas and success at "
+    "the end are those of the other seeds. "
 )
 LOWER = 0.8  # a second mark, which shows how much of a difference hangs on the first
 APPEARS = {True: "**appears**", False: "**does not appear**"}
@@ -36,15 +46,16 @@ UNDECIDED = "**not decided**"
 
 
 def mastery(table: Table, module: str = "", level: float = MASTERED, **labels: Any) -> list[float]:
-    """Return the episodes to mastery of each finished seed: of mean success, or of one module."""
+    """Return the episodes to mastery of each seed that has ended: of mean success, or of one module."""
     return list(mastery_per_seed(table, labels, module, level).values())
 
 
 def mastery_per_seed(
     table: Table, labels: Mapping[str, Any], module: str = "", level: float = MASTERED
 ) -> dict[int, float]:
-    """Return {seed: episodes to mastery} of the finished seeds of a condition.
+    """Return {seed: episodes to mastery} of the seeds of a condition that have ended; infinity for never.
 
+    A seed that diverged before mastery never got there; one that diverged after it keeps its time.
     In runs with --target-success an evaluation at the target is followed by one on fresh episodes, after the same
     number of training episodes: that is the next in the row, whatever it shows.
 
@@ -54,14 +65,47 @@ def mastery_per_seed(
     """
     key, fresh = (f"{name}/{module}" if module else name for name in (SUCCESS, FRESH))
     if key not in table:
-        return {}
-    found = in_a_row(table, labels, key, fresh)
+        return per_seed(table, labels, statistics.time_to, key, diverged=True)
+    found = in_a_row(table, labels, key, fresh, diverged=True)
     return {seed: statistics.time_to(*row, level=level) for seed, row in found.items()}
 
 
 def area(table: Table, **labels: Any) -> list[float]:
-    """Area under the curve of mean success of each finished seed."""
+    """Compute the area under the curve of mean success of each finished seed; those that diverged have none."""
     return list(per_seed(table, labels, statistics.area_under_curve).values())
+
+
+def recovery_per_seed(table: Table, labels: Mapping[str, Any], at: float) -> dict[int, float]:
+    """Return {seed: episodes to recover} of the seeds that had mastered all modules when their sensor failed.
+
+    A seed that diverged after that and before it recovered never did. One that diverged before it is left out.
+
+    Args:
+      at: training episodes after which the sensor is off.
+    """
+    back, level, last = (
+        per_seed(table, labels, measure, diverged=True)
+        for measure in (
+            functools.partial(statistics.recovery, at=at),
+            functools.partial(statistics.former_level, at=at),
+            lambda episodes, _: float(episodes[-1]) if len(episodes) else 0.0,
+        )
+    )
+    return {seed: value for seed, value in back.items() if level[seed] >= MASTERED and last[seed] >= at}
+
+
+def pending(table: Table, *sides: Mapping[str, Any]) -> str:
+    """Say how many seeds of some conditions have not ended; empty when all have."""
+    found = [count(table, side) for side in sides]
+    left, asked = sum(one.pending for one in found), sum(one.asked for one in found)
+    return f"{left} of {asked} seeds {'has' if left == 1 else 'have'} not ended" if left else ""
+
+
+def left_out(table: Table, *sides: Mapping[str, Any]) -> str:
+    """Say which seeds of some conditions what is described leaves out; empty when none."""
+    diverged = sum(count(table, side).diverged for side in sides)
+    said = [pending(table, *sides), f"{diverged} diverged" if diverged else ""]
+    return ", ".join(part for part in said if part)
 
 
 @dataclass(frozen=True)
@@ -75,6 +119,7 @@ class Claim:
     name_b: str
     measure: str = f"Episodes to mean success {MASTERED:g}"
     smaller: bool = True  # the claim is that a is smaller
+    pending: str = ""  # how many seeds of either side have not ended
 
     def comparison(self) -> statistics.Comparison | None:
         """Run the test; None without values on both sides."""
@@ -84,7 +129,13 @@ class Claim:
         return statistics.mann_whitney(first, second)
 
     def verdict(self, test: statistics.Comparison) -> str:
-        """Say whether the claim appears; with so few seeds that no outcome could show it, that it is not decided."""
+        """Say whether the claim appears, or that it is not decided.
+
+        It is not while a seed has not ended, as those that end first may be the fast ones, and with so few seeds that
+        no outcome could show it.
+        """
+        if self.pending:
+            return f"{UNDECIDED}: {self.pending}"
         level, numbers = statistics.LEVEL, (len(self.a), len(self.b))
         least = statistics.least_p(*numbers)
         if least >= level:
@@ -97,7 +148,8 @@ class Claim:
         test = self.comparison()
         if test is None:
             return f"- {self.text}: cannot be tested yet (no finished seeds on one side)."
-        said = f"{self.verdict(test)}. " if verdict else ""
+        shown = self.verdict(test) if verdict else self.pending
+        said = (f"{shown}. " if shown else "") + ("Until now: " if verdict and self.pending else "")
         text = (
             f"- {self.text}: {said}{self.measure}, {self.name_a} against {self.name_b}: {spread(self.a)} against "
             f"{spread(self.b)} ({len(self.a)} and {len(self.b)} seeds), one-tailed Mann-Whitney U = {test.u:g}, "
@@ -117,9 +169,12 @@ def faster(table: Table, text: str, a: Mapping[str, Any], b: Mapping[str, Any], 
       declared: the test was declared; one that was not has no verdict.
     """
     names = title(a), title(b)
-    lines = [Claim(text, mastery(table, **a), mastery(table, **b), *names).words(verdict=declared)]
+    left = pending(table, a, b)
+    lines = [Claim(text, mastery(table, **a), mastery(table, **b), *names, pending=left).words(verdict=declared)]
     if not ends_at_target(table):
-        second = Claim("Secondary", area(table, **a), area(table, **b), *names, "area under the curve", smaller=False)
+        diverged = sum(count(table, side).diverged for side in (a, b))
+        measure = "area under the curve" + (f" (without the {diverged} that diverged)" if diverged else "")
+        second = Claim("Secondary", area(table, **a), area(table, **b), *names, measure, smaller=False)
         lines.append("  " + second.words(verdict=False))
     marks = [("", "mean success", LOWER), *((m, m, MASTERED) for m in modules(table, achievable=True))]
     for module, name, level in marks:
@@ -182,7 +237,10 @@ def states(table: Table, conditions: Sequence[Condition]) -> list[str]:
 
 
 def results(table: Table, conditions: Sequence[Condition]) -> list[str]:
-    """Make a markdown table: per condition its seeds, episodes to mastery, area under the curve, success at the end."""
+    """Make a markdown table: per condition its seeds, episodes to mastery, area under the curve, success at the end.
+
+    Where the last evaluation met a target, which chance favours, success at the end is that on fresh episodes.
+    """
     lines = [
         f"| condition | seeds | episodes to {MASTERED:g} | seeds that got there | area under the curve: mean | "
         "success at the end: mean |",
@@ -194,12 +252,15 @@ def results(table: Table, conditions: Sequence[Condition]) -> list[str]:
         if not times:
             lines.append(f"| {name} | 0 | | | | |")
             continue
-        last = list(per_seed(table, condition.labels, lambda _, values: float(values[-1])).values())
-        lines.append(
-            f"| {name} | {len(times)} | {spread(times)} | {sum(map(math.isfinite, times))} of {len(times)} | "
-            f"{'' if ends_at_target(table) else interval(statistics.bootstrap(area(table, **condition.labels)))} | "
-            f"{interval(statistics.bootstrap(last))} |"
-        )
+        seeds = count(table, condition.labels)
+        asked = f"{len(times)} of {seeds.asked}" if seeds.pending else str(len(times))
+        got = f"{sum(map(math.isfinite, times))} of {len(times)}"
+        got += f"; {seeds.diverged} diverged" if seeds.diverged else ""
+        own = in_a_row(table, condition.labels, SUCCESS, FRESH) if SUCCESS in table else {}
+        last, areas = [float(values[-1]) for _, values in own.values()], area(table, **condition.labels)
+        under = "" if ends_at_target(table) or not areas else interval(statistics.bootstrap(areas))
+        end = interval(statistics.bootstrap(last)) if last else ""
+        lines.append(f"| {name} | {asked} | {spread(times)} | {got} | {under} | {end} |")
     return lines
 
 
@@ -211,9 +272,10 @@ def document(heading: str, command: str, table: Table, conditions: Sequence[Cond
         f"    {command}",
         "",
         f"A seed is the unit of all figures. Mastery is the first of two evaluations in a row at {MASTERED:g} or more; "
-        "a seed that never gets there ranks last. Intervals: 95 %, percentile bootstrap over seeds. The area under the "
+        f"a seed that never gets there ranks last. {COVERAGE}The area under the "
         "curve is the mean height of the curve of success over achievable modules. "
         + (ENDED if ends_at_target(table) else "")
+        + (DIVERGED_SEEDS if count(table).diverged else "")
         + "Tests were declared before the runs "
         "(experiments/declared.md); the dots of the figure are descriptive.",
         "",

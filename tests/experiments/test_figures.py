@@ -170,12 +170,19 @@ def test_architectures(tmp_path, monkeypatch):
 
 
 def test_flat_goals_are_judged_by_finished_seeds():
-    """Seeds under way say nothing, and one seed decides nothing."""
+    """Nothing is decided while a seed is under way, nor by one seed."""
     other = rows(mastering([200] * 5), algorithm="muvfa") + rows(mastering([500] * 5), algorithm="mgme")
     started = [row | {"status": "unfinished"} for row in rows([[0.0]] * 3, algorithm="her")]
     assert architectures.findings(pd.DataFrame(other + started), [])[-1] == "- HER: no seed has finished yet."
     one = rows([[0.0, 0.0]], seed_from=5, algorithm="her")
-    assert "**not decided** by one seed" in architectures.findings(pd.DataFrame(other + started + one), [])[-1]
+    assert (
+        "**not decided**: 3 of 4 seeds have not ended"
+        in architectures.findings(pd.DataFrame(other + started + one), [])[-1]
+    )
+    assert "**not decided** by one seed" in architectures.findings(pd.DataFrame(other + one), [])[-1]
+    lost = [row | {"status": "diverged"} for row in rows([[0.4]], seed_from=6, algorithm="her")]
+    said = architectures.findings(pd.DataFrame(other + one + lost), [])[-1]
+    assert "**does not appear**; the highest mean over seeds is 0.200" in said and "1 diverged, and count until" in said
 
 
 def test_one_seed_a_side_decides_nothing_about_an_interval():
@@ -184,6 +191,155 @@ def test_one_seed_a_side_decides_nothing_about_an_interval():
     text = distractors.findings(pd.DataFrame(found), conditions)
     described, *told = (line for line in text if line.startswith("- "))
     assert len(told) == 3 and all("**not decided**" in line for line in told) and "**" not in described
+
+
+def two_sides(curious, other, curious_status="done"):
+    """Ten seeds of CURIOUS, five by these times and five by these rows, and ten of M-UVFA by these times."""
+    labels = [{"algorithm": name, "distractors": 7} for name in ("curious", "muvfa")]
+    found = rows(mastering([200] * 5), **labels[0]) + rows(mastering(other), **labels[1])
+    found += [row | {"status": curious_status} for row in rows(curious, seed_from=5, **labels[0])]
+    return pd.DataFrame(found), [Condition(one, one) for one in labels]
+
+
+def test_a_seed_that_diverged_before_mastery_never_mastered():
+    """Five of ten diverged: against ten that all master a little later the claim does not appear."""
+    found, conditions = two_sides([[0.1, 0.1]] * 5, [300] * 10, "diverged")
+    text = distractors.findings(found, conditions)[0]
+    assert "**does not appear** at 0.01" in text and "(10 and 10 seeds)" in text and "5 never" in text
+    assert (
+        "| 10 | median never (200 to never; 5 never) | 5 of 10; 5 diverged |" in summary.results(found, conditions)[2]
+    )
+    told = summary.document("x", "y", found, conditions, [])
+    assert "A seed that diverged before mastery ranks last" in told
+    area = distractors.findings(found, conditions)[1]
+    assert "area under the curve (without the 5 that diverged)" in area and "(5 and 10 seeds)" in area
+
+
+def test_a_seed_that_diverged_after_mastery_keeps_its_time():
+    found, conditions = two_sides([[0.1, 0.95, 0.95]] * 5, [300] * 10, "diverged")
+    assert summary.mastery(found, **conditions[0].labels) == [200] * 10
+    assert "**appears** at 0.01" in distractors.findings(found, conditions)[0]
+
+
+def test_a_seed_that_diverged_before_any_evaluation_never_mastered():
+    found, conditions = two_sides([], [300] * 10)
+    lost = {**conditions[0].labels, "seed": 5, "status": "diverged"}
+    found = pd.concat([found, pd.DataFrame([lost])])
+    assert summary.mastery(found, **conditions[0].labels) == [200] * 5 + [np.inf]
+    alone = pd.DataFrame([lost])
+    assert summary.mastery(alone, **conditions[0].labels) == [np.inf]
+    assert "0 of 1; 1 diverged" in summary.results(alone, conditions)[2]
+
+
+@pytest.mark.parametrize("status", ["unfinished", "failed", "damaged", "missing"])
+def test_nothing_is_decided_while_a_seed_has_not_ended(status):
+    """The fast seeds of a run to a target end first, so that a verdict by them alone would favour their side."""
+    found, conditions = two_sides([[0.1] * 7] * 5, [300] * 10, status)
+    text = distractors.findings(found, conditions)[0]
+    assert "**not decided**: 5 of 20 seeds have not ended. Until now: Episodes to" in text and "appear" not in text
+    assert "(5 and 10 seeds)" in text and "p = " in text
+    assert "| 5 of 10 | median 200 (200 to 200) | 5 of 5 |" in summary.results(found, conditions)[2]
+    caption = figures.caption(found, "mean")
+    assert caption == "mean\n5 of 20 seeds have not ended"
+
+
+def test_an_interval_of_fewer_than_five_seeds_a_side_decides_nothing():
+    """The bootstrap interval of a mean of two holds the true value half as often as it says."""
+    few = [[3000.0, 3200.0], [3100.0, 3300.0], [5000.0, 5100.0], [20000.0, 21000.0]]
+    said = "**not decided** by an interval of 2 seeds a side, where 5 are the least"
+    assert said in distractors.growth(few, 0, 7) and said in distractors.slope(few[3], few[1], 2, 0, 7)
+    enough = [times + times + times[:1] for times in few]
+    assert "**appears**" in distractors.growth(enough, 0, 7) and "decided" not in distractors.slope(
+        *enough[2:], 2, 0, 7
+    )
+    assert "**not decided**: 1 of 20 seeds has not ended" in distractors.growth(
+        enough, 0, 7, "1 of 20 seeds has not ended"
+    )
+
+
+def test_a_seed_that_diverged_after_its_sensor_failed_never_recovered():
+    """One that diverged before it is left out, as are those that had not mastered the modules by then."""
+    mastered = [0.95, 0.95, 0.95]
+    after, before = [*mastered, 0.3, 0.0], [*mastered]
+    back = [*mastered, 0.3, 0.95, 0.95, 0.0]  # it had recovered when it diverged
+    lost = [row | {"status": "diverged"} for row in rows([after, before, back], seed_from=5, algorithm="curious")]
+    found = rows([[*mastered, 0.3, 0.95, 0.95]] * 5, algorithm="curious") + lost
+    found = pd.DataFrame(found + rows([[*mastered, 0.95, 0.95]] * 8, algorithm="muvfa"))
+    assert perturbation.recoveries(found, "curious", 400) == [100] * 5 + [np.inf, 100]
+    conditions = [condition(algorithm=a, perturb_at=400, episodes=600) for a in perturbation.ALGORITHMS]
+    told = perturbation.findings(found, conditions)
+    assert (
+        "7 of 8 seeds (3 diverged) had a former level" in told[0] and "median 100 (100 to never; 1 never)" in told[-1]
+    )
+    found.loc[found["seed"] == 0, "status"] = "failed"
+    assert "**not decided**: 2 of 16 seeds have not ended" in perturbation.findings(found, conditions)[-1]
+    measured = curricula.measure(found[(found["algorithm"] == "curious") & (found["seed"] > 0)], onset=400)
+    assert measured["recovery"] == {1: 100, 2: 100, 3: 100, 4: 100, 5: np.inf, 7: 100}
+    assert set(measured["area"]) == {1, 2, 3, 4} and set(measured["mastery"]) == {*range(1, 8)}
+
+
+def test_curricula_wait_for_their_seeds_and_count_those_that_diverged():
+    group = {"compared": "estimators", "distractors": 0}
+    found = pd.DataFrame([
+        *rows(mastering([300] * 5), name="competence", **group),
+        *rows(mastering([200] * 4), name="ema", **group),
+        *rows([[0.1]], seed_from=4, status="diverged", name="ema", **group),
+    ])  # fmt: skip
+    conditions = [Condition({**group, "name": name}, condition().settings) for name in ("competence", "ema")]
+    told = curricula.findings(found, conditions)[-1]
+    assert "**does not appear**" in told and "median 200 (200 to never; 1 never)" in told
+    found.loc[found["status"] == "diverged", "status"] = "missing"
+    assert "**not decided**: 1 of 10 seeds has not ended" in curricula.findings(found, conditions)[-1]
+
+
+def test_a_mean_is_that_of_the_same_seeds_from_end_to_end():
+    """A seed that has not ended is in no mean, nor an evaluation that one of the seeds lacks."""
+    found = pd.DataFrame([
+        *rows([[0.2, 0.4, 0.6], [0.4, 0.8]]), *rows([[0.9, 0.9, 0.9, 0.9]], seed_from=2, status="unfinished"),
+    ])  # fmt: skip
+    made, (ax,) = figures.figure(1)
+    figures.line(ax, found, SUCCESS, "name", 0)
+    (drawn,) = ax.get_lines()
+    np.testing.assert_allclose(drawn.get_xydata(), [[100, 0.3], [200, 0.6]])
+    made, (ax,) = figures.figure(1)
+    figures.line(ax, found[found["seed"] == 2], SUCCESS, "none has ended yet", 0)
+    assert len(ax.get_lines()[0].get_xdata()) == 4 and not ax.collections  # one seed has no band
+
+
+def test_a_seed_that_never_met_its_target_ends_in_a_hollow_mark():
+    found = pd.DataFrame(rows([[0.1, 0.95], [0.1, 0.91, 0.2]])).assign(
+        **{"eval/fresh": [np.nan, 0.92, np.nan, 0.8, np.nan]}
+    )
+    made, (ax,) = figures.figure(1)
+    figures.line(ax, found, SUCCESS, "M-UVFA", 1)
+    reached, never = ax.get_lines()
+    assert to_hex(reached.get_markerfacecolor()) != "#ffffff" == to_hex(never.get_markerfacecolor())
+    assert reached.get_linestyle() == never.get_linestyle() == "--"
+    assert figures.met(found.assign(target=0.95)) == set()  # 0.92 is not what was asked for
+    assert figures.caption(found, "mean").startswith(
+        "a line per seed; end mark: filled where it met the target, hollow"
+    )
+
+
+def test_success_at_the_end_is_that_on_fresh_episodes():
+    """Chance favours the evaluation that met the target."""
+    found = pd.DataFrame(rows([[0.1, 0.96], [0.1, 0.94]], algorithm="curious"))
+    found = found.assign(**{"eval/fresh": [np.nan, 0.9, np.nan, 0.92], "eval/success/push": found[SUCCESS]})
+    found["eval/fresh/push"] = found["eval/fresh"]
+    assert "| 0.910 [0.900, 0.920] |" in summary.results(found, [Condition({"algorithm": "curious"}, {})])[2]
+    assert "push 0.91." in scaling.findings(found, [Condition({"algorithm": "curious"}, {})])[0]
+
+
+def test_legends_name_what_any_panel_has_and_lie_below(tmp_path):
+    made, axes = figures.figure(2)
+    figures.line(axes[1], table([[0.1, 0.2]]), SUCCESS, "in the second panel alone", 0)
+    figures.legend(axes[0], below=True)
+    assert [text.get_text() for text in made.legends[0].get_texts()] == ["in the second panel alone"]
+    made, (ax,) = figures.figure(1)
+    figures.line(ax, table([[0.1, 0.2]]), SUCCESS, "below these axes", 0)
+    figures.legend(ax)
+    made.savefig(tmp_path / "figure.png")
+    assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0
 
 
 def test_four_seeds_a_side_never_make_a_claim_appear():
@@ -370,4 +526,4 @@ def test_seeds_that_are_not_done_are_named_and_not_tested():
     assert summary.area(found, algorithm="curious") == pytest.approx([0.15, 0.15])
     text = summary.document("A", "cmd", found, [condition(algorithm="curious")], [])
     assert "- CURIOUS: seeds 2 **diverged**\n- CURIOUS: seeds 3 **failed**" in text
-    assert "| CURIOUS | 2 | median never (never to never; 2 never) | 0 of 2 | 0.150 [0.150, 0.150]" in text
+    assert "| CURIOUS | 3 of 4 | median never (never to never; 3 never) | 0 of 3; 1 diverged | 0.150 [0.150, 0.150]" in text

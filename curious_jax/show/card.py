@@ -16,12 +16,16 @@ from curious_jax.errors import ConfigError
 from curious_jax.learner import networks
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
-from curious_jax.run.policies import Loaded, SavedPolicy
+from curious_jax.run.policies import BEST, Loaded, SavedPolicy
 from curious_jax.show import stats
 
 CARD, README = "card.json", "README.md"
 LICENCE = "MIT"  # of curious_jax
 NOT_RECORDED = "not recorded"
+CHOSEN = (
+    "\n\nThe run kept this policy as its best by this very evaluation, the highest of many: chance favours these "
+    "figures, and the intervals do not allow for that. `curious_jax.evaluate` measures the policy on other episodes."
+)
 _FORMULA = (
     "action = tanh(actor([s, g, m])): s are the normalised observations; g the normalised goals, 0 outside the "
     "module's slots; m the module, one-hot"
@@ -76,6 +80,7 @@ def make(saved: SavedPolicy, loaded: Loaded, file: str | None, seed_index: int =
             "mean_success": _mean(saved.info.get("mean_success"), seed_index),
         },
         "success": success(saved, loaded),
+        "chosen_by_this_success": _was_chosen(saved),
     }
 
 
@@ -138,6 +143,16 @@ def success(saved: SavedPolicy, loaded: Loaded) -> dict[str, Any] | str:
     return (in_a_run and _evaluation(place.parents[1], loaded, names)) or NOT_RECORDED
 
 
+def _was_chosen(saved: SavedPolicy) -> bool:
+    """Tells whether the evaluation that the card gives is the one by which the run kept the policy as its best.
+
+    Such a figure is the highest of many and too high on average. A folder with a card hands this on.
+    """
+    place = saved.path.absolute()
+    handed = files.read_object(place / CARD).get("chosen_by_this_success")
+    return handed if isinstance(handed, bool) else place.name == BEST and place.parent.name == runfolder.POLICIES
+
+
 def _evaluation(run: Path, loaded: Loaded, names: Sequence[str]) -> dict[str, Any] | None:
     """Returns the run's evaluation after as many episodes as the policy has, of its seed; None where there is none."""
     try:
@@ -183,7 +198,7 @@ def page(card: dict[str, Any]) -> str:
         f"The policy is {card['policy']}; card.json has this page's figures for programs. {_FORMULA}. "
         f"The input `module` is {card['inputs']['module']}.",
         "## Success",
-        _success(card["success"], training["mean_success"]),
+        _success(card["success"], training["mean_success"]) + _chosen(card),
         "## Modules and their goals",
         _table(["number", "module", "slots", "goal"], [
             [str(m["number"]), m["name"], _places(m["goal_slots"]), m["goal"] + ("" if m["achievable"] else
@@ -209,6 +224,10 @@ def _success(found: dict[str, Any] | str, mean: float | str) -> str:
         for name, r in found.items()
     ]
     return _table(["module", "success", "95 % interval (Wilson)", "episodes"], lines)
+
+
+def _chosen(card: dict[str, Any]) -> str:
+    return CHOSEN if card["chosen_by_this_success"] and not isinstance(card["success"], str) else ""
 
 
 def _places(bounds: Sequence[int] | None) -> str:

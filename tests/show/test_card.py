@@ -98,6 +98,16 @@ def test_a_folder_hands_success_on_and_one_without_a_card_has_none(finished_run,
         assert "Success per module is not recorded; the mean over modules was" in page
 
 
+def test_the_figures_by_which_a_policy_was_chosen_are_told_apart(exported, data, finished_run, tmp_path):
+    assert data["chosen_by_this_success"] is False and "chance favours" not in (exported / card.README).read_text()
+    best, again = tmp_path / "best", tmp_path / "again"
+    assert export.main([str(finished_run / "policies" / "best"), str(best)]) == 0
+    assert export.main([str(best), str(again), "--format", "json"]) == 0
+    for folder in (best, again):
+        assert json.loads((folder / card.CARD).read_text())["chosen_by_this_success"] is True
+        assert "chance favours these figures" in (folder / card.README).read_text()
+
+
 def test_no_file_says_where_it_was_made(exported, finished_run):
     for path in exported.iterdir():
         for place in (exported.parent, finished_run, Path.home(), ROOT):

@@ -526,4 +526,7 @@ def test_seeds_that_are_not_done_are_named_and_not_tested():
     assert summary.area(found, algorithm="curious") == pytest.approx([0.15, 0.15])
     text = summary.document("A", "cmd", found, [condition(algorithm="curious")], [])
     assert "- CURIOUS: seeds 2 **diverged**\n- CURIOUS: seeds 3 **failed**" in text
-    assert "| CURIOUS | 3 of 4 | median never (never to never; 3 never) | 0 of 3; 1 diverged | 0.150 [0.150, 0.150]" in text
+    assert (
+        "| CURIOUS | 3 of 4 | median never (never to never; 3 never) | 0 of 3; 1 diverged | 0.150 [0.150, 0.150]"
+        in text
+    )

@@ -84,8 +84,9 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for ax, part in zip(axes, parts, strict=True):
         for look, condition in enumerate(part):
             figures.line(ax, select(rows, **condition.labels), SUCCESS, report.title(condition.labels), look)
-        figures.success_axes(ax, figures.caption(rows, "mean ± s.e.m. over seeds"))
+        figures.success_axes(ax)
         figures.legend(ax, columns=1)
+    made.suptitle(figures.caption(rows, "mean ± s.e.m. over seeds"), fontsize=10)
     figures.save(made, path)
 
 

@@ -135,7 +135,7 @@ def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:
 def caption(rows: Table, text: str) -> str:
     """Say what the lines are: `text`, or that each is a seed. Seeds that have not ended or diverged are counted."""
     if ends_at_target(rows):
-        text = "a line per seed; end mark: filled where it met the target, hollow where it did not"
+        text = "a line per seed; end mark filled: target met, hollow: not met"
     seeds = count(rows)
     left = f"{seeds.pending} of {seeds.asked} seeds {'has' if seeds.pending == 1 else 'have'} not ended"
     lost = f"{seeds.diverged} diverged" + ("" if ends_at_target(rows) else ", in no mean")

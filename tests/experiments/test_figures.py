@@ -316,9 +316,7 @@ def test_a_seed_that_never_met_its_target_ends_in_a_hollow_mark():
     assert to_hex(reached.get_markerfacecolor()) != "#ffffff" == to_hex(never.get_markerfacecolor())
     assert reached.get_linestyle() == never.get_linestyle() == "--"
     assert figures.met(found.assign(target=0.95)) == set()  # 0.92 is not what was asked for
-    assert figures.caption(found, "mean").startswith(
-        "a line per seed; end mark: filled where it met the target, hollow"
-    )
+    assert figures.caption(found, "mean").startswith("a line per seed; end mark filled: target met, hollow: not met")
 
 
 def test_success_at_the_end_is_that_on_fresh_episodes():

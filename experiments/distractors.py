@@ -72,7 +72,9 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         if n == 0:
             text += " (described: no test was declared without any)"
         lines += summary.faster(rows, text, own, other, declared=n > 0)
-    sides = {(a, n): {"algorithm": a, "distractors": n} for n in found for a in ALGORITHMS}
+    sides: dict[tuple[str, int], dict[str, Any]] = {
+        (a, n): {"algorithm": a, "distractors": n} for n in found for a in ALGORITHMS
+    }
     times = {key: summary.mastery(rows, **labels) for key, labels in sides.items()}
     if len(found) > 1 and all(times.values()):
         least, most = found[0], found[-1]

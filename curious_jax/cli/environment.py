@@ -27,7 +27,9 @@ def make_env(config: TrainConfig, to_act: bool = False) -> "Env":
       ConfigError: naming the setting at fault, or the foreign package that hides our `envs`.
     """
     check_envs_package()
-    missing = _try_imports(config.imports) if to_act else import_modules(config.imports)
+    missing = _try_imports(config.imports)
+    if missing and not to_act:
+        raise missing
     import envs
     from curious_jax.learner import devices, estimators, goals, mirror, perturbation
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -176,8 +177,9 @@ def fit(
     """Trains until the episodes are done, the target is reached, numbers diverge, or the callback or Ctrl-C says stop.
 
     Nothing is written: what is to be kept, such as a policy of the progress, the callback keeps, or the caller at the
-    end. Ctrl-C ends the training after the cycles under way, about a second of them, with the status `interrupted`;
-    a second one raises KeyboardInterrupt at once.
+    end. Once cycles run, Ctrl-C ends the training after those under way, about a second of them, with the status
+    `interrupted`, which a program that trains several runs has to look at; a second Ctrl-C raises KeyboardInterrupt at
+    once, and so does one while the programs are compiled.
 
     Args:
       config: the run. `schedule.episodes` is rounded up to whole cycles.
@@ -195,8 +197,8 @@ def fit(
     """
     callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
     loop = _Loop(config, env)
+    progress = loop.begin(start)
     with _Keyboard() as keyboard:
-        progress = loop.begin(start)
         while progress.status is Status.RUNNING:
             if not progress.unevaluated:
                 progress = loop.run_cycles(progress)
@@ -266,6 +268,7 @@ class _Keyboard:
 
     def _press(self, number: int, frame: Any) -> None:
         self.pressed = True
+        print("stopping after this cycle; Ctrl-C again stops at once", file=sys.stderr)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def __exit__(self, *raised: Any) -> None:

@@ -221,5 +221,7 @@ def test_a_setting_that_is_younger_than_a_run_is_off_in_it(path):
 
 
 def test_a_file_of_some_settings_leaves_the_rest_to_the_preset():
-    read = configs.from_dict({"preset": "fast", "schedule": {"episodes": 640}, "ddpg": {"discount": 0.9}})
+    some = {"network": {"hidden_layers": 3}, "ddpg": {"discount": 0.9}, "hindsight": {"substitution": "own"}}
+    some |= {"preset": "fast", "curriculum": {"epsilon": 0.3}, "schedule": {"episodes": 640}, "modules": ["reach"]}
+    read = configs.from_dict(some)
     assert (read.exploration.random_gripper, read.schedule.num_envs, read.schedule.episodes) == (0.5, 32, 640)

@@ -218,8 +218,11 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
 # What a platform brings, over the preset: a TPU does not launch kernels, and packed moves more bytes there.
 PLATFORM_SETTINGS: dict[str, dict[str, Any]] = {"tpu": {"packed": False}}
 
-# Groups that every config.json of a whole run holds, of whatever version.
-WHOLE = ("network", "ddpg", "hindsight", "curriculum", "schedule")
+# Settings that every config.json of a whole run holds, of whatever version; few files of some settings name them all.
+WHOLE = frozenset({
+    *("modules", "distractors", "algorithm", "world", "seed", "hidden_size", "hidden_layers", "discount", "batch_size"),
+    *("target_rate", "window", "self_evaluation", "num_envs", "updates_per_cycle", "capacity", "episodes"),
+})  # fmt: skip
 
 # What a world brings, below what is given.
 WORLD_SETTINGS: dict[str, dict[str, Any]] = {"fetch": {}, "point": {"modules": ("reach", "push")}}
@@ -364,7 +367,7 @@ def flat(data: Mapping[str, Any]) -> dict[str, Any]:
         old = OLD_VALUES.get(name, {})
         result[name] = old[held] if isinstance(held, str) and held in old else _coerced(table[name][1], held)
         check(name, table[name][1], result[name])
-    if all(isinstance(data.get(group), Mapping) for group in WHOLE):
+    if result.keys() >= WHOLE:
         brought = {name for those in (PRESET_SETTINGS, PLATFORM_SETTINGS) for own in those.values() for name in own}
         result = {name: table[name][1].default for name in sorted(brought)} | result
     return result

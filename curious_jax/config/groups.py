@@ -48,7 +48,7 @@ class DDPGConfig(Settings):
     packed: bool = option(
         False,
         "update with all weights in one matrix, in fewer kernels, for GPUs: the same up to float32's precision; TD3 "
-        "and layer normalisation keep the plain update",
+        "and layer normalisation keep the plain update, and so do several devices",
     )
     eigen: bool = option(
         False,

@@ -38,6 +38,8 @@ def check(config: PerturbationConfig, env: Env) -> None:
     Raises:
       ConfigError: naming the option.
     """
+    if config.perturb_at is None:
+        return
     cubes = env.layout.num_cubes
-    if config.perturb_at is not None and config.perturb_cube > cubes:
+    if config.perturb_cube > cubes:
         raise ConfigError(f"--perturb-cube {config.perturb_cube}: must be at most {cubes}, the scene's number of cubes")

@@ -113,8 +113,12 @@ def _control(period: float | None, steps: int) -> dict[str, Any]:
 
 
 def _network(loaded: Loaded) -> dict[str, Any]:
-    """Tells the actor's sizes; of experts, each one's."""
-    layers = networks.actor_layers(loaded.policy.actor)
+    """Tells the actor's sizes; of experts, each one's; of the actor of a learner of one's own, its parameters alone."""
+    parameters = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(loaded.policy.actor))
+    try:
+        layers = networks.actor_layers(loaded.policy.actor)
+    except ConfigError:
+        return {"activation": NOT_RECORDED, "parameters": parameters}
     experts = layers[0]["weight"].ndim == 3
     return {
         "inputs": layers[0]["weight"].shape[-2],
@@ -123,7 +127,7 @@ def _network(loaded: Loaded) -> dict[str, Any]:
         "layer_norm": "norm_scale" in layers[0],
         "activation": "relu, tanh after the last layer",
         "experts": loaded.env.modules.num_modules if experts else None,
-        "parameters": sum(int(np.size(leaf)) for leaf in jax.tree.leaves(loaded.policy.actor)),
+        "parameters": parameters,
     }
 
 
@@ -177,6 +181,16 @@ def _rate(successes: int, episodes: int) -> dict[str, Any]:
     }
 
 
+def _layers(network: dict[str, Any]) -> str:
+    """Says the actor's layers in words."""
+    if "hidden" not in network:
+        return "The actor of a learner of one's own, whose layers are not recorded"
+    sizes = " - ".join(map(str, [network["inputs"], *network["hidden"], network["outputs"]]))
+    each = f", one network for each of {network['experts']} modules" if network["experts"] else ""
+    norm = ", layer normalisation before each ReLU" if network["layer_norm"] else ""
+    return f"{sizes}, ReLU, tanh after the last layer{norm}{each}"
+
+
 def page(card: dict[str, Any]) -> str:
     """Returns the card as a page of Markdown."""
     modules, training, network, control = (card[name] for name in ("modules", "training", "network", "control"))
@@ -187,9 +201,6 @@ def page(card: dict[str, Any]) -> str:
         if normalised["normalize"]
         else "none"
     )
-    sizes = " - ".join(map(str, [network["inputs"], *network["hidden"], network["outputs"]]))
-    each = f", one network for each of {network['experts']} modules" if network["experts"] else ""
-    norm = ", layer normalisation before each ReLU" if network["layer_norm"] else ""
     return "\n\n".join([
         f"# A policy for {', '.join(module['name'] for module in modules)}",
         f"Trained by curious_jax (version {training['version']}) for {training['episodes']:,} episodes: "
@@ -209,7 +220,7 @@ def page(card: dict[str, Any]) -> str:
         _table(["index", "meaning"], [[str(a["index"]), a["meaning"]] for a in card["action"]]),
         f"Control: {rate}, {control['steps_per_episode']} steps an episode.",
         "## Network",
-        f"{sizes}, ReLU, tanh after the last layer{norm}{each}; {network['parameters']:,} parameters. "
+        f"{_layers(network)}; {network['parameters']:,} parameters. "
         f"Normalisation of observations and goals: {inside}.",
         f"Written by curious_jax {card['version']} ({card['licence']} licence).",
     ]) + "\n"  # fmt: skip

@@ -22,7 +22,7 @@ def resolve(name: str) -> str:
     """Returns c, jax or warp; `auto` is c on a CPU, warp on an NVIDIA GPU that can run it, elsewhere jax.
 
     Raises:
-      ArgumentError: for an unknown name, for warp where it cannot run, and for c beside a GPU without JAX's CPU.
+      ArgumentError: for an unknown name, and for warp where it cannot run.
     """
     if name not in BACKENDS:
         raise ArgumentError("physics", f"unknown, choose one of {', '.join(BACKENDS)}", name)
@@ -30,11 +30,8 @@ def resolve(name: str) -> str:
         return _for_platform(jax.default_backend())
     if name == "warp" and not _has_warp():
         raise ArgumentError("physics", f"needs warp-lang: {_EXTRA}", name)
-    platform = jax.default_backend()
-    if name == "warp" and platform in GPUS and (why := _why_not_warp()):
+    if name == "warp" and jax.default_backend() in GPUS and (why := _why_not_warp()):
         raise ArgumentError("physics", f"{why}; choose jax", name)
-    if name == "c" and platform != "cpu" and not _has_cpu():
-        raise ArgumentError("physics", f"needs JAX's CPU beside the device; set JAX_PLATFORMS={platform},cpu", name)
     return name
 
 
@@ -43,8 +40,13 @@ def build(name: str, model: mujoco.MjModel, num_worlds: int, sleep: bool = False
 
     Args:
       sleep: lets resting cubes sleep; c alone can.
+    Raises:
+      ArgumentError: for c beside a GPU or TPU where JAX was told to leave its CPU out.
     """
     if name == "c":
+        if jax.default_backend() != "cpu" and not _has_cpu():
+            platforms = "cuda,cpu" if jax.default_backend() in GPUS else f"{jax.default_backend()},cpu"
+            raise ArgumentError("physics", f"needs JAX's CPU beside the device; set JAX_PLATFORMS={platforms}", name)
         from envs.physics.native import NativePhysics
 
         return NativePhysics(model, sleep=sleep)

@@ -290,7 +290,7 @@ def _check_writable(out: Path) -> None:
 def _note_end(request: Request, one: Planned) -> None:
     """Note the end of a cell that no process has noted: its training outlived the process that ran it.
 
-    Its whole checkpoints go as that process would have let them go, so not those of a cell whose end was noted before.
+    Its whole checkpoints stay: what that process was to keep is not known here.
     """
     folder = one.cell.folder(request.out)
     if cells.is_noted(folder, one.state):
@@ -298,8 +298,6 @@ def _note_end(request: Request, one: Planned) -> None:
     with contextlib.suppress(FileNotFoundError), cells.hold(folder) as lock:  # another shard may put it aside
         if lock is None or cells.inspect(one.cell, request.out).state is not one.state:
             return
-        if one.state is CellState.DONE and not (request.effort.keep_states or cells.note_path(folder).exists()):
-            cells.remove_checkpoints(folder)
         cells.note_end(folder, one.state)
 
 

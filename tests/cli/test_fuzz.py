@@ -105,10 +105,10 @@ def stubbed():
 
     built = {}
 
-    def make_env(config):
+    def make_env(config, to_act=False):
         key = (config.world, config.modules, config.distractors, config.physics)
         if key not in built or config.perturbation.perturb_at is not None or config.devices != 1:
-            built[key] = real(config)
+            built[key] = real(config, to_act)
         return built[key]
 
     real = environment.make_env

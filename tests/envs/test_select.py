@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from envs.errors import ArgumentError
+from envs.fetch import scene
 from envs.physics import select
 from envs.physics.select import resolve
 
@@ -75,15 +76,16 @@ def test_warp_by_name_is_refused_where_it_cannot_run(monkeypatch, number, says):
 
 
 def test_c_physics_beside_a_gpu_needs_jax_s_cpu(monkeypatch):
-    monkeypatch.setattr(select.jax, "default_backend", lambda: "cuda")
-    assert resolve("c") == "c"
-
     def missing(backend):
         raise RuntimeError("Unknown backend cpu")
 
-    monkeypatch.setattr(select.jax, "local_devices", missing)
-    with pytest.raises(ArgumentError, match="set JAX_PLATFORMS=cuda,cpu"):
-        resolve("c")
+    model = scene.build_model(1)
+    for platform, says in (("gpu", "cuda,cpu"), ("tpu", "tpu,cpu")):
+        monkeypatch.setattr(select.jax, "default_backend", lambda platform=platform: platform)
+        assert resolve("c") == "c" and select.build("c", model, 1)
+        with monkeypatch.context() as patch, pytest.raises(ArgumentError, match=f"set JAX_PLATFORMS={says}$"):
+            patch.setattr(select.jax, "local_devices", missing)
+            select.build("c", model, 1)
 
 
 def test_a_cpu_does_not_ask_for_a_driver(monkeypatch):

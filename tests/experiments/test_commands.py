@@ -423,36 +423,8 @@ def test_the_end_of_a_cell_is_noted_once(instant, empty_folder, monkeypatch, cap
     assert json.loads(first.read_text())["sha256"] and second.stat().st_mtime_ns == notes[second]
 
 
-def test_checkpoints_of_cells_whose_sweep_was_killed_are_removed(empty_folder, capsys):
-    """Their trainings ended by themselves; a cell whose end was noted keeps what it was meant to keep."""
-    given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--group", "1", "--seeds", "0-6"]
-    request = command.read(EXPERIMENTS["distractors"], given)
-    condition = request.conditions[0]
-    folders = [
-        make_cell(grid.Cell(condition, seed, 1), Path("d"), status=status, states=["20"])
-        for seed, status in enumerate(
-            ["completed", "completed", "diverged", None, "completed", "completed", "completed"]
-        )
-    ]
-    (folders[0] / "checkpoints" / "policies").mkdir()
-    (folders[3] / "metrics.jsonl").write_bytes(b"")  # it can be resumed
-    cells.note_end(folders[1], CellState.DONE)
-    cells.note_failure(folders[4], "killed by signal 9")
-    (folders[6] / "metrics.jsonl").write_bytes(b"damaged")
-
-    def left(*more):
-        command.prepare(command.read(EXPERIMENTS["distractors"], [*given, *more]))
-        return [seed for seed, folder in enumerate(folders) if (folder / "checkpoints" / "20").is_dir()]
-
-    with cells.hold(folders[5]):
-        assert left("--report-only") == [*range(7)]
-        assert left() == [1, 2, 3, 4, 5, 6]  # its training is still at work in 5
-    assert not cells.note_path(folders[5]).exists()
-    assert left() == [1, 2, 3, 4, 6] and (folders[0] / "checkpoints" / "policies").is_dir()
-
-
-@pytest.mark.parametrize("more", [["--keep-states"], ["--episodes", "40", "--capacity", "20"]])
-def test_checkpoints_stay_where_they_are_asked_for_or_needed(more, empty_folder, capsys):
+@pytest.mark.parametrize("more", [[], ["--keep-states"], ["--episodes", "40", "--capacity", "20"]])
+def test_checkpoints_of_cells_whose_sweep_was_killed_stay(more, empty_folder, capsys):
     given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--seeds", "0"]
     request = command.read(EXPERIMENTS["distractors"], given)
     for condition in request.conditions:
@@ -460,7 +432,7 @@ def test_checkpoints_stay_where_they_are_asked_for_or_needed(more, empty_folder,
     folder = make_cell(grid.Cell(condition, 0, 1), Path("d"), states=["20"])
     command.prepare(command.read(EXPERIMENTS["distractors"], [*given, *more]))
     assert (folder / "checkpoints" / "20").is_dir()
-    assert "--keep-states" not in more or cells.is_noted(folder, CellState.DONE)
+    assert "--episodes" in more or cells.is_noted(folder, CellState.DONE)
 
 
 def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):

@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from helpers.parts import tiny_config
 
@@ -142,3 +144,10 @@ def test_a_folder_below_one_called_policies_hands_success_on_too(finished_run, t
     assert export.main([str(finished_run), str(tmp_path / "policies" / "first")]) == 0
     assert export.main([str(tmp_path / "policies" / "first"), str(tmp_path / "second"), "--format", "json"]) == 0
     assert "reach" in json.loads((tmp_path / "second" / card.CARD).read_text())["success"]
+
+
+def test_an_actor_of_another_kind_is_told_by_its_size():
+    own = SimpleNamespace(policy=SimpleNamespace(actor={"matrix": np.zeros((3, 4)), "shift": np.zeros(4)}))
+    told = card._network(own)
+    assert told["parameters"] == 16 and "hidden" not in told
+    assert "not recorded" in card._layers(told)

@@ -69,8 +69,7 @@ def test_a_sweep_that_is_lengthened_is_the_longer_one(tmp_path):
     assert "--episodes 32: the cells in " in output and " have 18;" in output
     finish(start("sweep", *grid, "--episodes", "32", out=tmp_path / "parts"))
     parts = without_times(tmp_path / "parts")
-    assert [row for row in parts if row["episodes"] != 20] == without_times(tmp_path / "whole")
-    assert len(parts) == len(without_times(tmp_path / "whole")) + 3
+    assert parts == without_times(tmp_path / "whole"), "the evaluation at 20 is no part of the longer run's grid"
     assert finish(start("sweep", *grid, "--episodes", "32", out=tmp_path / "parts")).startswith("2 cells in ")
     output = finish(start("sweep", *grid, "--episodes", "18", out=tmp_path / "parts"), status=2)
     assert "--episodes 18: the cells in " in output and " have 32;" in output

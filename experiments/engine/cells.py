@@ -232,12 +232,13 @@ def judged(cell: Cell, inspection: Inspection, seed: int) -> list[Row]:
     if config is None:
         return own
     due = evaluations(config)
+    grid, last = set(due), due[-1]
     end = next((i for i, row in enumerate(own) if meets_target(config, row)), len(own) - 1)
     is_last_kept = inspection.state is CellState.DIVERGED or (end >= 0 and meets_target(config, own[end]))
     return [
         row
         for i, row in enumerate(own[: end + 1])
-        if row["episodes"] in due or row["episodes"] > due[-1] or (is_last_kept and i == end)
+        if row["episodes"] in grid or row["episodes"] > last or (is_last_kept and i == end)
     ]
 
 

@@ -204,7 +204,7 @@ def _complete(
         found = cells.inspect(cell, out)
         if found.state in (CellState.DONE, CellState.DIVERGED):
             done = found.state is CellState.DONE
-            if done and not effort.keep_states:  # before the note: an end without one still has this ahead
+            if done and not effort.keep_states:
                 cells.remove_checkpoints(folder)
             cells.note_end(folder, found.state)
             return CellResult(name, done, "" if done else found.state.value, attempts=attempts)

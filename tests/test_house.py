@@ -18,7 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("curious_jax.fit",),
     ("curious_jax.evaluation", "curious_jax.cli"),
     ("curious_jax.learner",),
-    ("curious_jax.config"),
+    ("curious_jax.config",),
     ("curious_jax.types", "curious_jax.errors"),
     ("curious_jax",),
     ("envs",),

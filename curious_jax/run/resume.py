@@ -18,6 +18,7 @@ from curious_jax.cli import environment
 from curious_jax.cli import parser as options
 from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
+from curious_jax.fit.progress import FREE, SAVED, Progress, find_difference, with_config
 from curious_jax.learner import devices, trainer
 from curious_jax.learner.state import TrainState, no_metrics
 from curious_jax.run import checkpoints, files, manifest, memory, milestones
@@ -62,7 +63,7 @@ class Reopened(NamedTuple):
     env: Env
     folder: runfolder.RunFolder
     earlier: list[dict[str, Any]]  # the rows of metrics.jsonl so far
-    start: fit.Progress | None  # None where the program was killed before its first checkpoint: it starts again
+    start: Progress | None  # None where the program was killed before its first checkpoint: it starts again
     notes: str  # what its user should know
 
 
@@ -124,7 +125,7 @@ def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFol
 def _other_settings(found: Found) -> list[str]:
     """Says which settings config.json has changed since the checkpoint, those that may change."""
     saved = configs.from_dict(found.info["config"])
-    pairs = [(name, configs.value(found.config, name), configs.value(saved, name)) for name in fit.FREE]
+    pairs = [(name, configs.value(found.config, name), configs.value(saved, name)) for name in FREE]
     return [
         f"{runfolder.CONFIG} asks for {option_name(name)} {options.show(now)}, "
         f"the checkpoint was made with {options.show(was)}"
@@ -202,7 +203,7 @@ def read_info(path: Path) -> dict[str, Any]:
             reads = f"curious_jax {curious_jax.__version__} reads {checkpoints.FORMAT}"
             raise ConfigError(f"{path}: has format {number} and {reads}; {advice}")
         cycles = info["progress"]["cycles"]
-        if set(info["progress"]) != set(fit.SAVED) or type(cycles) is not int or cycles < 0:
+        if set(info["progress"]) != set(SAVED) or type(cycles) is not int or cycles < 0:
             raise TypeError
         configs.from_dict(info["config"])
         info["best"] = float(info["best"])
@@ -226,7 +227,7 @@ def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
     Raises:
       ConfigError: naming the first setting that differs and both its values.
     """
-    if (name := fit.find_difference(saved, asked)) is not None:
+    if (name := find_difference(saved, asked)) is not None:
         was, wanted = (options.show(configs.value(one, name)) for one in (saved, asked))
         raise ConfigError(
             f"{option_name(name)} {wanted}: the checkpoint {path} has {was}; ask for that, or begin a new run"
@@ -263,7 +264,7 @@ def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
     return config
 
 
-def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
+def load(found: Found, config: TrainConfig, env: Env) -> Progress:
     """Reads the progress that a checkpoint holds, onto the default device, with the types and structure that a run has.
 
     Raises:
@@ -295,7 +296,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> fit.Progress:
         tree = jax.tree.map(lambda x, as_was: jax.random.wrap_key_data(x) if is_key(as_was) else x, tree, like)
     saved = configs.from_dict(found.info["config"])
     progress = fit.resume(saved, env, TrainState(**tree["state"]), tree["total"], found.info["progress"])
-    progress = fit.with_config(progress, config)
+    progress = with_config(progress, config)
     same = np.all(np.asarray(progress.state.cycle) == progress.cycles)
     if not same or progress.env_steps != checkpoints.step(found.path):
         raise ConfigError(f"{found.path}: its name, its state and its {checkpoints.INFO} contradict one another")

@@ -26,7 +26,7 @@ from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import folder as runfolder
 from experiments.engine import grid
-from experiments.engine.cells import refuse_others
+from experiments.engine.conditions import refuse_others
 
 # What is varied unless --vary says otherwise.
 SPACE = (

@@ -9,7 +9,7 @@ import numpy as np
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run.rows import FRESH, RENAMED
-from experiments.engine import cells
+from experiments.engine import evaluations
 from experiments.engine.cells import CellState
 from experiments.engine.plan import Planned
 
@@ -80,7 +80,8 @@ def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
         for seed in sorted(wanted.intersection(one.seeds)):
             head = {**columns(one.cell.condition.labels), "seed": seed, STATUS: state}
             head |= {name: value for name, value in more.items() if value is not None}
-            rows += [{**head, **row} for row in cells.judged(one.cell, one.found, seed)] or [head]
+            own = evaluations.judged(one.cell, one.found.config, one.found.rows, seed, one.state is CellState.DIVERGED)
+            rows += [{**head, **row} for row in own] or [head]
     table = pd.DataFrame(rows)
     table = table.astype({name: "Int64" for name in COUNTERS if name in table})  # whole, where some seeds lack them
     labels = list(dict.fromkeys(key for one in planned for key in columns(one.cell.condition.labels)))

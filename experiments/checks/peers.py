@@ -30,7 +30,7 @@ from typing import Any
 from curious_jax.cli import program
 from curious_jax.cli.parser import OneLineParser, at_dashes
 from curious_jax.errors import ConfigError, option_name
-from experiments.engine import cells
+from experiments.engine import evaluations
 
 NEEDS = ("stable_baselines3", "gymnasium_robotics")
 PROGRESS_S = 10.0  # between two lines of progress
@@ -59,7 +59,7 @@ def ours(seed: int, target: float, options: Sequence[str], folder: Path) -> dict
     while training.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             training.wait(PROGRESS_S)
-        rows, _ = cells.read_rows(run / "metrics.jsonl")
+        rows, _ = evaluations.read_rows(run / "metrics.jsonl")
         say(f"ours, seed {seed}: " + progress(rows[-1] if rows else {}))
     if training.returncode:
         raise ConfigError(f"ours, seed {seed}: the training ended with exit status {training.returncode}")

@@ -12,8 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,22 @@ from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
-from curious_jax.run.rows import FRESH, parse_row
-from experiments.engine.grid import CELLS, Cell, Condition
+from experiments.engine.evaluations import (
+    ABSENT,
+    Row,
+    has_ended,
+    has_met_target,
+    is_shorter,
+    lacking,
+    length,
+    read_rows,
+)
+from experiments.engine.grid import CELLS, Cell
 
-Row = dict[str, Any]
 Stamp = tuple[tuple[int, int] | None, ...]
-CONDITION = "condition.json"
 CHECKED = (runfolder.CONFIG, runfolder.METRICS)  # the files of a cell whose checksums are noted
 REPORTING = "report.lock"  # beside the conditions: held by the process that writes table, figure and summary
-ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)  # no file of this name, or no longer
 MANIFEST = "manifest.json"  # in a checkpoint: the checksums of its files
-NUMBERS = ("episodes", "env_steps", "updates", "wall_s")  # what every row holds
 
 
 class CellState(enum.Enum):
@@ -89,7 +93,9 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     if state is CellState.STARTED:
         return Inspection(state, rows, note.get("reason", ""), config=config)
     problem = problem or changed(folder, note)
-    problem = problem or (lacking(cell, config, rows, state) if config else f"{runfolder.CONFIG} cannot be read")
+    problem = problem or (
+        lacking(cell, config, rows, state is CellState.DIVERGED) if config else f"{runfolder.CONFIG} cannot be read"
+    )
     return Inspection(CellState.DAMAGED, reason=problem) if problem else Inspection(state, rows, config=config)
 
 
@@ -157,111 +163,6 @@ def read_config(folder: Path) -> TrainConfig | None:
         return configs.from_dict(files.read_object(folder / runfolder.CONFIG) or {"modules": None})
     except (ConfigError, TypeError, AttributeError):
         return None
-
-
-def read_rows(path: Path) -> tuple[list[Row], str]:
-    """Read metrics.jsonl up to the first line that is no evaluation.
-
-    Returns:
-      (rows, what is wrong: empty when every line is an evaluation).
-    """
-    try:
-        return parse_rows(path.read_bytes())
-    except ABSENT:
-        return [], f"{path.name} is missing"
-
-
-def parse_rows(data: bytes) -> tuple[list[Row], str]:
-    """As read_rows, for what a metrics.jsonl holds."""
-    rows: list[Row] = []
-    for number, line in enumerate(data.splitlines(), 1):
-        row = parse_row(line)
-        if row is None or not all(isinstance(row.get(key), (int, float)) for key in NUMBERS):
-            return rows, f"line {number} of {runfolder.METRICS} cannot be read"
-        rows.append({sys.intern(key): value for key, value in row.items()})  # else each row holds keys of its own
-    return rows, ""
-
-
-def lacking(cell: Cell, config: TrainConfig, rows: list[Row], state: CellState = CellState.DONE) -> str:
-    """Say what the rows of an ended run lack; empty when nothing.
-
-    A run that reached its target or diverged has ended early. One that was lengthened has an evaluation more where it
-    ended before.
-    """
-    early, expected = config.target_success is not None or state is CellState.DIVERGED, evaluations(config)
-    due = set(expected)
-    for seed in cell.seeds:
-        every = [row["episodes"] for row in rows if row.get("seed", cell.first) == seed]
-        last = every[-1:] if state is CellState.DIVERGED else []  # which may lie between two evaluations
-        found = [*(at for at in every[: len(every) - len(last)] if at in due or at > expected[-1]), *last]
-        if not found or [*found[: len(found) - len(last)], *last] != [*expected[: len(found) - len(last)], *last]:
-            return f"{runfolder.METRICS} lacks evaluations of seed {seed}"
-        if not early and len(found) < len(expected):
-            return f"{runfolder.METRICS} ends at {found[-1]:,} of {expected[-1]:,} episodes"
-    return ""
-
-
-def has_ended(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
-    """Say whether rows that lack nothing are those of a whole run: to its last evaluation, or to its target."""
-    last = evaluations(config)[-1]
-    own = _by_seed(cell, rows)
-    return has_met_target(cell, config, rows) or all(found and found[-1]["episodes"] == last for found in own)
-
-
-def has_met_target(cell: Cell, config: TrainConfig, rows: list[Row]) -> bool:
-    """Say whether every seed's success on fresh episodes was the target that its run was to end at."""
-    own = _by_seed(cell, rows)
-    return config.target_success is not None and all(any(meets_target(config, row) for row in found) for found in own)
-
-
-def meets_target(config: TrainConfig, row: Row) -> bool:
-    """Say whether an evaluation was confirmed on fresh episodes at the target that its run was to end at."""
-    target, fresh = config.target_success, row.get(FRESH)
-    return target is not None and fresh is not None and bool(fresh >= target)
-
-
-def judged(cell: Cell, inspection: Inspection, seed: int) -> list[Row]:
-    """Return the evaluations of one seed that a measure may use, alike however the seed was run.
-
-    They end at the one that met the run's target: a group trains until all of its seeds have met it. Those off the
-    run's own grid are left out, as a run that was lengthened has one where it had ended before; the last one of a run
-    that diverged is kept.
-    """
-    config = inspection.config
-    own = [row for row in inspection.rows if row.get("seed", cell.first) == seed]
-    if config is None:
-        return own
-    due = evaluations(config)
-    grid, last = set(due), due[-1]
-    end = next((i for i, row in enumerate(own) if meets_target(config, row)), len(own) - 1)
-    is_last_kept = inspection.state is CellState.DIVERGED or (end >= 0 and meets_target(config, own[end]))
-    return [
-        row
-        for i, row in enumerate(own[: end + 1])
-        if row["episodes"] in grid or row["episodes"] > last or (is_last_kept and i == end)
-    ]
-
-
-def _by_seed(cell: Cell, rows: list[Row]) -> list[list[Row]]:
-    """The evaluations of each of a cell's seeds."""
-    return [[row for row in rows if row.get("seed", cell.first) == seed] for seed in cell.seeds]
-
-
-def is_shorter(cell: Cell, config: TrainConfig) -> bool:
-    """Say whether a run is to be trained for fewer episodes than its cell asks for."""
-    return config.schedule.episodes < length(cell)
-
-
-def length(cell: Cell) -> int:
-    """The training episodes that a cell asks for."""
-    return cell.condition.config(num_seeds=cell.count).schedule.episodes
-
-
-def evaluations(config: TrainConfig) -> list[int]:
-    """The numbers of episodes at which a whole run is evaluated."""
-    schedule = config.schedule
-    cycles = [*range(schedule.cycles_per_epoch, schedule.cycles, schedule.cycles_per_epoch), schedule.cycles]
-    return [schedule.num_envs * count for count in cycles]
 
 
 def changed(folder: Path, note: dict[str, Any]) -> str:
@@ -378,81 +279,6 @@ def reporting(out: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             fcntl.flock(stack.enter_context(open(out / CELLS / REPORTING, "a")), fcntl.LOCK_EX)
         yield
-
-
-def claim_condition(out: Path, condition: Condition, experiment: str = "") -> None:
-    """Note a condition's labels and settings, and whose it is, in its folder, unless that is noted there."""
-    path = out / CELLS / condition.name / CONDITION
-    if not path.is_file() or is_longer(condition.settings, files.read_object(path).get("settings") or {}):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        runfolder.write_json(
-            path, {"experiment": experiment, "labels": condition.labels, "settings": condition.settings}
-        )
-
-
-def check_owner(out: Path, experiment: str) -> None:
-    """Refuse the folder of another experiment, whose table and summary would be written over.
-
-    Raises:
-      ConfigError: naming --out and the other experiment.
-    """
-    for note in _notes(out):
-        if (owner := note.get("experiment")) and owner != experiment:
-            raise ConfigError(f"--out {out}: holds the cells of experiments.{owner}; name another")
-
-
-def _notes(out: Path) -> list[dict[str, Any]]:
-    """Reads what is noted of the conditions in a folder."""
-    with contextlib.suppress(OSError):  # a name that cannot be a folder's is refused later
-        return [files.read_object(path) for path in sorted((out / CELLS).glob(f"*/{CONDITION}"))]
-    return []
-
-
-def noted_settings(out: Path) -> dict[str, Any] | None:
-    """Returns the settings that are noted of a condition in this folder, any of them; None where there is none yet."""
-    return next((note["settings"] for note in _notes(out) if isinstance(note.get("settings"), dict)), None)
-
-
-def is_longer(asked: Mapping[str, Any], noted: Mapping[str, Any]) -> bool:
-    """Say whether more training episodes are asked for than were noted, by a preset where none were named."""
-    try:
-        was, now = (configs.make_config(**settings).schedule.episodes for settings in (noted, asked))
-    except (ConfigError, TypeError):  # which whoever reads them says
-        return False
-    return was < now
-
-
-def check_condition(out: Path, condition: Condition, longer: bool = False) -> None:
-    """Refuse settings that differ from those noted in a condition's folder.
-
-    Args:
-      longer: more training episodes than were noted may be asked for.
-    Raises:
-      ConfigError: naming the first setting that differs and both values, or the note when it cannot be read.
-    """
-    path = out / CELLS / condition.name / CONDITION
-    if not path.exists():
-        return
-    noted, asked = files.read_object(path).get("settings"), runfolder.plain(condition.settings)
-    if not isinstance(noted, dict):
-        raise ConfigError(f"{path}: cannot be read; remove it (each cell is compared too), or name another --out")
-    if longer and is_longer(asked, noted):
-        noted, asked = ({name: one[name] for name in one if name != "episodes"} for one in (noted, asked))
-    refuse_others(noted, asked, f"the cells in {path.parent} have")
-
-
-def refuse_others(was: Mapping[str, Any], now: Mapping[str, Any], those: str) -> None:
-    """Refuse settings that differ from those that were noted.
-
-    Args:
-      those: what has the noted ones, with its verb, such as "the cells in DIR have".
-    Raises:
-      ConfigError: naming the first setting that differs and both values.
-    """
-    for name in sorted({*was, *now}):
-        before, here = (show(s[name]) if name in s else "its default" for s in (was, now))
-        if before != here:
-            raise ConfigError(f"{option_name(name)} {here}: {those} {before}; ask for that, or name another --out")
 
 
 def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:

@@ -22,7 +22,7 @@ from curious_jax.run import folder as runfolder
 from curious_jax.show import sinks
 from experiments.analysis import table
 from experiments.analysis.statistics import MASTERED
-from experiments.engine import cells, grid, plan, runner
+from experiments.engine import cells, conditions, evaluations, grid, plan, runner
 from experiments.engine.cells import CellState, Inspections
 from experiments.engine.grid import Cell, Condition
 from experiments.engine.plan import Planned
@@ -192,15 +192,15 @@ def _settings(experiment: Experiment, typed: dict[str, Any], out: str | None) ->
     if "capacity" in given or not experiment.keeps_all:
         return found
     folder = _folder(experiment, found.get("world", "fetch"), out)
-    cells.check_owner(folder, experiment.name)
-    noted = cells.noted_settings(folder)
+    conditions.check_owner(folder, experiment.name)
+    noted = conditions.noted_settings(folder)
     whole = max(whole_run(platform, **found) for platform in ("cpu", "gpu"))
     if noted is None:
         return {**found, "capacity": whole}
     if "capacity" not in noted:
         return found
     kept = noted["capacity"]
-    if cells.is_longer(found, noted) and kept < whole:
+    if conditions.is_longer(found, noted) and kept < whole:
         raise ConfigError(
             f"--episodes {found['episodes']}: the store of the cells in {folder} keeps {kept} episodes and would drop "
             f"the oldest; name another --out, or accept that with --capacity {kept}"
@@ -252,15 +252,15 @@ def prepare(request: Request, seen: Inspections | None = None) -> list[Cell]:
     if report_only and (out / table.PACKED).is_file():
         return []
     try:
-        cells.check_owner(out, request.experiment)
+        conditions.check_owner(out, request.experiment)
         for condition in request.conditions:
-            cells.check_condition(out, condition, longer=not report_only)
+            conditions.check_condition(out, condition, longer=not report_only)
         planned = _plan(request, seen)
         if report_only and not any(cells.begun(one.cell.folder(out)) for one in planned):
             raise ConfigError(f"--report-only: {out} holds none of these cells; leave it out to run them")
         _check_writable(out)
         for condition in () if report_only else request.conditions:
-            cells.claim_condition(out, condition, request.experiment)
+            conditions.claim_condition(out, condition, request.experiment)
     except OSError as error:
         if error.errno in MACHINE:
             raise
@@ -350,14 +350,14 @@ def write_results(experiment: Experiment, request: Request, planned: Sequence[Pl
     from curious_jax.show import curves
     from experiments.analysis import summary
 
-    out, conditions = request.out, request.conditions
+    out, asked = request.out, request.conditions
     packed = out / table.PACKED
     kept = request.report_only and packed.is_file()
     rows = _kept(packed, request) if kept else table.build(planned, request.seeds)
     table.write(rows, out / TABLE)
     with curves.own_style(math=True):
-        experiment.draw(rows, conditions, out / experiment.name)
-    text = summary.document(experiment.heading, command, rows, conditions, experiment.findings(rows, conditions))
+        experiment.draw(rows, asked, out / experiment.name)
+    text = summary.document(experiment.heading, command, rows, asked, experiment.findings(rows, asked))
     files.write(out / SUMMARY, text.encode())
     print(f"table: {out / TABLE}\nfigure: {out / experiment.name}.png\nsummary: {out / SUMMARY}", flush=True)
 
@@ -378,7 +378,7 @@ def _kept(packed: Path, request: Request) -> Any:
     for condition in request.conditions:
         # As the machine that ran it took it: preset auto is another one on a GPU.
         configs = [make_config(platform, **condition.settings) for platform in ("cpu", "gpu")]
-        lengths, target = [cells.evaluations(config)[-1] for config in configs], configs[0].target_success
+        lengths, target = [evaluations.list_due(config)[-1] for config in configs], configs[0].target_success
         own, asked = table.select(rows, **condition.labels), lengths[0]
         last = int(own["episodes"].max()) if len(own) and own["episodes"].notna().any() else asked
         if last > max(lengths) or (target is None and len(table.finished(own)) and last not in lengths):

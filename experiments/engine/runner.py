@@ -20,7 +20,7 @@ from typing import Any
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
 from curious_jax.run.interruption import heeded
-from experiments.engine import cells
+from experiments.engine import cells, evaluations
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell
 from experiments.engine.watch import Watch
@@ -235,10 +235,10 @@ def _complete(
 def _resuming(cell: Cell, folder: Path) -> list[str]:
     """Give the command line of curious_jax.train that resumes a cell's run, to more episodes if it had fewer."""
     config = cells.read_config(folder)
-    if config is None or not cells.is_shorter(cell, config):
+    if config is None or not evaluations.is_shorter(cell, config):
         return ["--resume", str(folder)]
     cells.note_path(folder).unlink(missing_ok=True)  # of the end that it had
-    return ["--resume", str(folder), "--episodes", str(cells.length(cell))]
+    return ["--resume", str(folder), "--episodes", str(evaluations.length(cell))]
 
 
 def _train(arguments: Sequence[str], log: Path, lock: int, stop: Stop, place: Place) -> int:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from curious_jax.run import folder as runfolder
-from experiments.engine import cells
+from experiments.engine import cells, evaluations
 from experiments.engine.grid import Cell
 
 LIVE_S, LINES_S = 1.0, 60.0  # between two looks: with bars, in a terminal; with lines, elsewhere
@@ -43,7 +43,7 @@ class Look:
 def look(cell: Cell, out: Path) -> Look:
     """Read a cell's last evaluation."""
     total = cell.condition.config().schedule.episodes
-    rows, _ = cells.parse_rows(_tail(cell.folder(out) / runfolder.METRICS))
+    rows, _ = evaluations.parse_rows(_tail(cell.folder(out) / runfolder.METRICS))
     if not rows:
         return Look(0, total, None)
     last = [row.get("eval/success") for row in rows if row["episodes"] == rows[-1]["episodes"]]

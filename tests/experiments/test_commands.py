@@ -16,7 +16,7 @@ from curious_jax import train
 from curious_jax.config import PRESET_SETTINGS, make_config
 from experiments import ablation, curricula, distractors
 from experiments.analysis import table as tables
-from experiments.engine import cells, command, grid, plan, runner
+from experiments.engine import cells, command, conditions, grid, plan, runner
 from experiments.engine.cells import CellState
 from experiments.engine.runner import CellResult
 
@@ -428,7 +428,7 @@ def test_checkpoints_of_cells_whose_sweep_was_killed_stay(more, empty_folder, ca
     given = ["--world", "point", *SHORT, "--out", "d", "--distractors", "0", "--seeds", "0"]
     request = command.read(EXPERIMENTS["distractors"], given)
     for condition in request.conditions:
-        cells.claim_condition(Path("d"), condition, "distractors")
+        conditions.claim_condition(Path("d"), condition, "distractors")
     folder = make_cell(grid.Cell(condition, 0, 1), Path("d"), states=["20"])
     command.prepare(command.read(EXPERIMENTS["distractors"], [*given, *more]))
     assert (folder / "checkpoints" / "20").is_dir()

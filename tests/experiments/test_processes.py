@@ -13,7 +13,7 @@ import pytest
 from helpers.experiments import TINY, records
 
 from experiments.analysis import table as tables
-from experiments.engine import cells
+from experiments.engine import cells, evaluations
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +95,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(tmp_path, engine):
     process.send_signal(signal.SIGINT)
     assert "stopped; the same command resumes it" in finish(process, 130)
     (checkpoint,) = cells.checkpoints(metrics.parent)
-    rows, _ = cells.read_rows(metrics)
+    rows, _ = evaluations.read_rows(metrics)
     assert int(checkpoint.name.removeprefix("state-")) >= rows[-1]["env_steps"]  # it was saved when it was stopped
     assert set(tables.read(tmp_path / "table.csv")["status"]) == {"unfinished"}
 

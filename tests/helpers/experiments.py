@@ -7,7 +7,7 @@ import pandas as pd
 
 from curious_jax import config as configs
 from experiments import ablation, architectures, curricula, distractors, learning_progress, perturbation, scaling, sweep
-from experiments.engine.cells import evaluations
+from experiments.engine.evaluations import list_due
 from experiments.engine.grid import Condition
 
 EXPERIMENTS = {m.EXPERIMENT.name: m.EXPERIMENT for m in (
@@ -56,7 +56,7 @@ def make_cell(cell, out, status="completed", rows=None, states=()):
     config = cell.condition.config(cell.first, cell.count)
     (folder / "config.json").write_text(json.dumps(configs.to_dict(config)))
     with open(folder / "metrics.jsonl", "w") as file:
-        for episodes in evaluations(config)[:rows]:
+        for episodes in list_due(config)[:rows]:
             for seed in cell.seeds:
                 one = {"episodes": episodes, "env_steps": 20 * episodes, "updates": episodes, "wall_s": 1.5}
                 one |= {"eval/success": 0.1 * seed + 0.01 * episodes, "train/critic_loss": 1.0, "p_module/reach": 0.5}

@@ -75,28 +75,6 @@ def lacks_checkpoint(tmp_path, cell):
     return True
 
 
-def test_a_preset_s_own_length_may_be_exceeded_too(tmp_path):
-    usual = Condition({"algorithm": "curious"}, {"world": "point", "algorithm": "curious"})
-    longer = Condition(usual.labels, {**usual.settings, "episodes": 5000})
-    cells.claim_condition(tmp_path, usual)
-    cells.check_condition(tmp_path, longer, longer=True)
-    with pytest.raises(ConfigError, match="--episodes 100: the cells in .* have its default"):
-        cells.check_condition(tmp_path, Condition(usual.labels, {**usual.settings, "episodes": 100}), longer=True)
-
-
-def test_more_episodes_are_noted_and_fewer_are_refused(tmp_path):
-    short, long = (condition(algorithm="curious", episodes=n) for n in (20, 40))
-    short, long = (Condition({"algorithm": "curious"}, one.settings) for one in (short, long))
-    cells.claim_condition(tmp_path, short)
-    with pytest.raises(ConfigError, match="--episodes 40: the cells in .* have 20"):
-        cells.check_condition(tmp_path, long)  # as with --report-only
-    cells.check_condition(tmp_path, long, longer=True)
-    cells.claim_condition(tmp_path, long)
-    cells.check_condition(tmp_path, long)
-    with pytest.raises(ConfigError, match="--episodes 20: the cells in .* have 40"):
-        cells.check_condition(tmp_path, short, longer=True)
-
-
 def test_states(tmp_path):
     numbers = iter(range(0, 100, 2))
 
@@ -227,29 +205,6 @@ def test_without_a_summary_a_run_with_a_target_is_done_when_every_seed_met_it(tm
         rows = [row | {"eval/fresh": value} for row, value in zip(rows, fresh, strict=True)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert state(tmp_path, cell) is expected
-
-
-def test_settings_are_noted_and_others_refused(tmp_path):
-    cells.check_condition(tmp_path, CELL.condition)
-    assert list(tmp_path.iterdir()) == []
-    cells.claim_condition(tmp_path, CELL.condition)
-    cells.check_condition(tmp_path, CELL.condition)
-    other = condition(algorithm="curious")
-    other.settings["hidden_size"] = 8
-    with pytest.raises(ConfigError, match="--hidden-size 8: the cells in .*algorithm=curious have its default; ask"):
-        cells.check_condition(tmp_path, other)
-    del other.settings["hidden_size"], other.settings["preset"]
-    with pytest.raises(ConfigError, match="--preset its default: the cells in .* have cpu"):
-        cells.check_condition(tmp_path, other)
-
-
-@pytest.mark.parametrize("damaged", [b"", b"{}", b"null", b"5", b"\xff\xfe", b'{"settings": []}'])
-def test_a_damaged_condition_is_refused_in_one_line(tmp_path, damaged):
-    cells.claim_condition(tmp_path, CELL.condition)
-    path = tmp_path / "cells" / "algorithm=curious" / "condition.json"
-    path.write_bytes(damaged)
-    with pytest.raises(ConfigError, match="condition.json: cannot be read; remove it"):
-        cells.check_condition(tmp_path, CELL.condition)
 
 
 def test_nothing_is_deleted_when_a_cell_is_put_aside(tmp_path):

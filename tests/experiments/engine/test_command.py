@@ -13,7 +13,7 @@ from curious_jax.config import PRESETS, make_config
 from curious_jax.errors import ConfigError
 from envs import point
 from experiments import sweep
-from experiments.engine import cells, command, grid
+from experiments.engine import command, conditions, grid
 
 ROOT = Path(__file__).parents[3]
 
@@ -119,7 +119,7 @@ def test_a_folder_keeps_the_capacity_that_it_began_with(noted, empty_folder):
     given = ["--preset", "fast", "--distractors", "0", "--out", "d"]
     for condition in command.read(EXPERIMENTS["distractors"], given).conditions:
         settings = {name: value for name, value in condition.settings.items() if name != "capacity"} | noted
-        cells.claim_condition(Path("d"), grid.Condition(condition.labels, settings))
+        conditions.claim_condition(Path("d"), grid.Condition(condition.labels, settings))
     request = command.read(EXPERIMENTS["distractors"], given)
     command.prepare(request)  # which refuses other settings than those that are noted
     assert [condition.settings.get("capacity") for condition in request.conditions] == [noted.get("capacity")] * 2

@@ -10,7 +10,7 @@ from helpers.experiments import condition, make_cell, records
 from curious_jax import config as configs
 from curious_jax.errors import ConfigError
 from experiments.analysis import table
-from experiments.engine import cells, plan
+from experiments.engine import cells, evaluations, plan
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell, Condition
 
@@ -79,7 +79,7 @@ def test_rows_are_found_again_by_their_labels(tmp_path, values):
     table.write(built, tmp_path / "table.csv")
     for held in (built, table.read(tmp_path / "table.csv")):
         for one in conditions:
-            expected = cells.evaluations(one.config())
+            expected = evaluations.list_due(one.config())
             assert list(table.select(held, **one.labels)["episodes"]) == expected
             assert len(table.labelled(held, one.labels)) == len(expected)
 
@@ -126,7 +126,7 @@ def test_a_table_says_the_same_before_it_is_written_and_after(tmp_path):
 
 def test_rows_and_tables_of_an_earlier_version_keep_their_invalid_episodes(tmp_path):
     line = b'{"episodes": 10, "env_steps": 10, "updates": 1, "wall_s": 1.0, "nan_episodes": 2}'
-    ((row,), problem) = cells.parse_rows(line)
+    ((row,), problem) = evaluations.parse_rows(line)
     assert row["invalid_episodes"] == 2 and not problem
     (tmp_path / "table.csv").write_text("episodes,nan_episodes\n10,2\n")
     assert records(table.read(tmp_path / "table.csv")) == [{"episodes": 10, "invalid_episodes": 2}]

@@ -21,7 +21,7 @@ import nbformat
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 NAMES = ("quickstart", "environment", "curriculum", "experiments")
-SIZES = ("small", "reach", "full")  # small: seconds, for tests; reach: the quickstart stops after reach
+SIZES = ("small", "reach", "full")  # small: seconds, for tests; reach: see README.md
 SIZE_VARIABLE = "CURIOUS_NOTEBOOK_SIZE"
 CELL_TIMEOUT = 3600  # seconds
 PAGE_TAG = "page"  # of the cell that shows the browser's page

@@ -20,7 +20,8 @@ from curious_jax.learner.state import PolicyParams, Setup, for_seeds, make_polic
 from curious_jax.types import Env
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`
-WORST, TRIES = 0.1, 10  # share of the goals that are the worst, and episodes that find them
+WORST, TRIES = 0.1, 10  # share of the goals that are the worst; episodes that find them, and as many that judge them
+TRIAL_STREAM = 0x7E57  # folded into the key that draws goals, before the number of a trial
 CHUNK_STREAM = 0xC4A2  # folded into a module's key, for its goals beyond the first MAX_WORLDS
 EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
 
@@ -121,14 +122,18 @@ def _count(names: tuple[str, ...], ids: np.ndarray, module: np.ndarray, success:
     )
 
 
-def worst_goals(rates: np.ndarray, share: float = WORST) -> float:
-    """Computes the mean success over the worst goals, CVaR (Rutherford et al. 2024): [N] -> the lowest share's mean.
+def worst_goals(found: np.ndarray, judged: np.ndarray) -> float:
+    """Computes the mean success over the worst goals, CVaR (Rutherford et al. 2024): [N], [N] -> mean of a share WORST.
+
+    The goals that did worst in some episodes are judged by others: the worst of many goals by a few episodes each are
+    largely the unlucky ones, and those episodes would show them worse than they are. At least one goal counts.
 
     Args:
-      share: of the goals; at least one goal counts.
+      found: the rates that find the worst goals.
+      judged: the rates of the same goals in other episodes.
     """
-    lowest = np.sort(rates)[: max(1, round(share * rates.size))]
-    return float(lowest.mean())
+    worst = np.argsort(found, kind="stable")[: max(1, round(WORST * found.size))]
+    return float(judged[worst].mean())
 
 
 def worst_case_worlds(goals: int) -> int:
@@ -137,7 +142,9 @@ def worst_case_worlds(goals: int) -> int:
 
 
 def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, float]]]:
-    """Compiles the test of the worst goals: `goals` of each achievable module, TRIES episodes each.
+    """Compiles the test of the worst goals: `goals` of each achievable module, twice TRIES episodes each.
+
+    The first TRIES of a goal find the worst ones, the others judge them.
 
     Returns:
       (params, keys, offset), as make_evaluator takes them -> per seed {module: success on the worst tenth of goals}.
@@ -155,7 +162,7 @@ def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, floa
             policy,
             run.env,
             run.config.exploration,
-            jax.random.fold_in(key, 1 + trial),
+            jax.random.fold_in(jax.random.fold_in(key, TRIAL_STREAM), trial),
             modules,
             exploring,
             offset,
@@ -167,19 +174,21 @@ def make_worst_case(run: Setup, goals: int) -> Callable[..., list[dict[str, floa
     fold = for_seeds(config, jax.random.fold_in, (0, None))
 
     def rates(params: Any, keys: Any, module: Any, offset: Any) -> np.ndarray:
-        """Success on as many goals as there are worlds: [S, W]."""
-        tries = [jax.device_get(program(params, keys, jnp.int32(t), jnp.int32(module), offset)) for t in range(TRIES)]
+        """Success on as many goals as there are worlds, in episodes that find and in those that judge: [2, S, W]."""
+        trials = range(2 * TRIES)
+        tries = [jax.device_get(program(params, keys, jnp.int32(t), jnp.int32(module), offset)) for t in trials]
         check_overflow([overflow for _, overflow in tries])
-        return np.mean([success for success, _ in tries], axis=0).reshape(config.num_seeds, worlds)
+        success = np.array([success for success, _ in tries]).reshape(2, TRIES, config.num_seeds, worlds)
+        return success.mean(axis=1)
 
     def measure(params: Any, keys: Any, offset: Any = None) -> list[dict[str, float]]:
         found: list[dict[str, float]] = [{} for _ in range(config.num_seeds)]
         for module in achievable(run.env):
             own = fold(keys, int(module))
             chunks = [own, *(fold(own, CHUNK_STREAM + c) for c in range(1, -(-number // worlds)))]
-            every = np.concatenate([rates(params, chunk, module, offset) for chunk in chunks], axis=1)[:, :number]
-            for seed, own_rates in zip(found, every, strict=True):
-                seed[run.env.modules.names[module]] = worst_goals(own_rates)
+            every = np.concatenate([rates(params, chunk, module, offset) for chunk in chunks], axis=2)[..., :number]
+            for s, seed in enumerate(found):
+                seed[run.env.modules.names[module]] = worst_goals(*every[:, s])
         return found
 
     return measure

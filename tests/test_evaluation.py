@@ -44,8 +44,18 @@ def made():
 
 
 def test_the_worst_tenth_of_the_goals():
-    assert evaluation.worst_goals(np.array([1.0, 0.2, 0.9, 0.0, *[1.0] * 16])) == pytest.approx(0.1)
-    assert evaluation.worst_goals(np.array([0.7, 1.0])) == 0.7  # one goal at least
+    found = np.array([1.0, 0.2, 0.9, 0.0, *[1.0] * 16])
+    assert evaluation.worst_goals(found, found) == pytest.approx(0.1)
+    assert evaluation.worst_goals(found, np.arange(20.0)) == 2.0  # the second and the fourth, by other episodes
+    assert evaluation.worst_goals(np.array([0.7, 1.0]), np.array([0.6, 1.0])) == 0.6  # one goal at least
+
+
+def test_goals_that_are_all_alike_have_no_worst_tenth():
+    """By the episodes that found them they would be at about 0.5."""
+    rng = np.random.default_rng(0)
+    found, judged = rng.binomial(evaluation.TRIES, 0.8, (2, 300, 100)) / evaluation.TRIES
+    mean = np.mean([evaluation.worst_goals(*pair) for pair in zip(found, judged, strict=True)])
+    assert mean == pytest.approx(0.8, abs=0.01) and np.sort(found, axis=1)[:, :10].mean() < 0.6
 
 
 def test_goals_that_are_always_missed_are_the_worst(made):
@@ -60,7 +70,7 @@ def test_more_goals_than_worlds_are_tried_in_turn(made, monkeypatch):
     monkeypatch.setattr(evaluation, "MAX_WORLDS", 10)
     run = made[0]
     rates = []
-    monkeypatch.setattr(evaluation, "worst_goals", lambda found: rates.append(found) or 0.0)
+    monkeypatch.setattr(evaluation, "worst_goals", lambda found, judged: rates.append(found) or 0.0)
     evaluation.make_worst_case(run, 21)(policy(run, REACH), evaluation.evaluation_key(0, 0))
     assert [len(found) for found in rates] == [30, 30]  # each module's, in three parts of ten worlds
 

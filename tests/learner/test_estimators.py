@@ -133,10 +133,16 @@ def test_reweighting_keeps_the_ends_and_magnifies_small_successes():
 
 def test_moving_averages_follow_each_other():
     estimator, rate = make("ema"), 2 / (WINDOW + 1)
-    state = estimator.update(estimator.init(jax.random.key(0)), results([0, 0, 1, 2], [1, 0, 1, 0]))
+    state = estimator.update(estimator.init(jax.random.key(0)), results([0, 0, 1], [1, 0, 1]))
+    # Both start at a module's first rate: what is solved already is no progress.
+    np.testing.assert_allclose([state.fast, state.slow], [[0.5, 1.0, 0.0]] * 2, rtol=1e-5)
+    state = estimator.update(state, results([0, 0, 1, 2], [1, 1, 0, 0]))
     kept = (1 - rate) ** 2
-    np.testing.assert_allclose(state.fast, [(1 - kept) * 0.5, rate, 0.0], rtol=1e-5)
-    np.testing.assert_allclose(state.slow, [(1 - kept) ** 2 * 0.5, rate**2, 0.0], rtol=1e-5)
+    fast = [kept * 0.5 + 1 - kept, 1 - rate, 0.0]
+    np.testing.assert_allclose(state.fast, fast, rtol=1e-5)
+    np.testing.assert_allclose(
+        state.slow, [kept * 0.5 + (1 - kept) * fast[0], 1 - rate + rate * fast[1], 0.0], rtol=1e-5
+    )
     # Other episodes than valid self-evaluations change nothing.
     for ignored in ({"self_evaluation": False}, {"valid": False}):
         assert_same(estimator.update(state, results([0, 1], [1, 1], **ignored)), state)
@@ -146,10 +152,11 @@ def test_the_expected_change_of_two_beta_variables():
     rng = np.random.default_rng(0)
     now, before = jnp.array([18.0, 2.0]), jnp.array([5.0, 15.0])
     sampled = np.abs(rng.beta(19, 3, 200_000) - rng.beta(6, 16, 200_000)).mean()
-    assert float(bayes.expected_change(now, before)) == pytest.approx(sampled, abs=2e-3)
-    # Without evidence both are uniform, of variance 1/12: 2·sqrt(1/6)/sqrt(2π), where the true value is 1/3.
-    nothing = float(bayes.expected_change(jnp.zeros(2), jnp.zeros(2)))
-    assert nothing == pytest.approx(2 * math.sqrt(1 / 6) / math.sqrt(2 * math.pi)) and abs(nothing - 1 / 3) < 0.01
+    # Of equal means it is sqrt(2/π) s, with s² = 19·3/(22²·23) + 6·16/(22²·23) here.
+    chance = math.sqrt(2 / math.pi * (19 * 3 + 6 * 16) / (22**2 * 23))
+    assert float(bayes.expected_change(now, before)) == pytest.approx(sampled - chance, abs=2e-3)
+    for evidence in (jnp.zeros(2), jnp.array([0.0, 30.0]), jnp.array([15.0, 15.0])):
+        assert float(bayes.expected_change(evidence, evidence)) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_evidence_fades_with_every_result():
@@ -213,7 +220,22 @@ def test_a_forgotten_module_is_worth_practising(name):
     assert p[33:38, 1].mean() > 0.5 > p[26:30, 1].mean()
 
 
-@pytest.mark.parametrize("name", ["competence", "learnability", "ema"])
+def test_seven_impossible_modules_leave_the_practice_to_one_that_learns():
+    """Evidence that fades keeps some doubt of every module for ever; that is no progress."""
+    rising, never = jnp.array([[18.0, 12.0]]), jnp.tile(jnp.array([[0.0, 30.0]]), (7, 1))
+    now, before = jnp.concatenate([rising, never]), jnp.concatenate([jnp.array([[9.0, 21.0]]), never])
+    scores = bayes.expected_change(now, before)
+    assert scores[0] > 0.1 and scores[1:].sum() < 0.01 * scores[0]
+
+
+def test_an_untrained_model_shows_no_progress():
+    """Its predictions change from chance at first, by what its first weights were: no module counts until K cycles are learned."""
+    found = live("model", lambda t: (0.0, 0.5, 1.0), cycles=60, preset="cpu", self_evaluation=0.1, num_envs=120)[0]
+    # 20 results of 3 modules, 12 a cycle: K = 5.
+    assert (found[: 2 * 5] == 0).all() and (found[2 * 5 + 1 :].max(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["competence", "learnability", "ema", "bayes"])
 def test_an_impossible_modules_share_falls_to_the_floor(name):
     _, _, p = live(name, lambda t: (0.2 + 0.6 * t, 0.0, 0.2 + 0.6 * t))
     np.testing.assert_allclose(np.median(p[-10:, 1]), 0.4 / 3, atol=1e-3)  # uniform where all progress is 0

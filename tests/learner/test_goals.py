@@ -71,8 +71,8 @@ def draw(key, module):
     return jax.vmap(TABLE.sample_goal)(jax.random.split(key, E), module)
 
 
-def results(rng, module, success=None, goal=None, valid=True, reached=None, relevant=True, cycle=0):
-    """A cycle's results, E of them, for goals that the module draws where none are given."""
+def results(rng, module, success=None, goal=None, valid=True, reached=None, relevant=True, cycle=0, own=True):
+    """A cycle's results, E self-evaluations (or not), for goals that the module draws where none are given."""
     module = np.broadcast_to(np.int32(module), E)
     key = jax.random.key(int(rng.integers(2**31)))
     wide = lambda x, *shape: np.broadcast_to(np.asarray(x), (E, *shape))  # noqa: E731
@@ -80,7 +80,7 @@ def results(rng, module, success=None, goal=None, valid=True, reached=None, rele
         module=module,
         goal=np.asarray(draw(key, module)) if goal is None else np.asarray(goal, np.float32),
         success=rng.random(E) < 0.5 if success is None else success,
-        self_evaluation=wide(False),
+        self_evaluation=wide(own),
         valid=wide(valid),
         first=np.zeros((E, O), np.float32),
         reached=np.asarray(rng.random((E, G)) if reached is None else wide(reached, G), np.float32),
@@ -115,6 +115,16 @@ def test_goals_are_uniform_without_results(name):
 def test_invalid_episodes_are_ignored(name):
     broken = results(np.random.default_rng(0), 2, goal=np.full((E, G), np.nan), valid=False, reached=np.nan)
     assert_same(make(name).update(begin(name), broken), begin(name))
+
+
+@pytest.mark.parametrize("name", ["alp-gmm", "riac", "learnability"])
+def test_what_exploration_failed_at_is_no_failure(name):
+    """Exploring episodes act with noise, and perhaps guided: success is judged by self-evaluations alone."""
+    made, held, rng = make(name), begin(name), np.random.default_rng(0)
+    after = made.update(held, results(rng, MIXED, own=False))
+    size = lambda state: np.asarray(state.size)  # noqa: E731
+    np.testing.assert_array_equal(size(after), size(held))
+    assert (size(made.update(held, results(rng, MIXED))) > size(held)).any()
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -254,18 +264,32 @@ def test_mega_proposes_the_rare_outcome():
     assert stats.kstest(goal[MIXED == 1][:, column(1)], "uniform").pvalue > 1e-4
 
 
+def test_mega_proposes_no_outcome_outside_the_goal_space():
+    """Goals of `a` lie between 0 and 1. Outcomes within a tenth of that beside them count, and are moved into it."""
+    table = ModuleTable((line_module("a", 0, 0.0), line_module("b", 1, 0.0)))
+    reached = np.array([[0.5, 0.5], [1.05, 0.5], [1.2, -0.3], [-0.05, 0.2]], np.float32)
+    inside = np.asarray(mega.lies_inside(table, jnp.asarray(reached)))
+    np.testing.assert_array_equal(inside, [[True, True], [True, True], [False, False], [True, True]])
+    made, rng = make("mega"), np.random.default_rng(0)
+    far = np.full((E, G), 0.5)
+    far[::2] = 1.5 + rng.random((E // 2, G))  # the rarer they lie, the likelier they would be chosen
+    held = made.update(begin("mega"), results(rng, 2, reached=far))
+    goal = made.propose(held, 1, 2)
+    assert (goal[:, TABLE.slots[2]] <= 1.0).all()
+
+
 def test_mega_leaves_goals_that_move_with_the_world_to_chance():
     offset = dataclasses.replace(line_module("b", 1, 0.0), goal_at=lambda goal, obs: obs[:1] + goal)
     table = ModuleTable((line_module("a", 0, 0.0), offset))
     made = mega.make(tiny_config(), table, 1, 1)
     told = dict(module=jnp.zeros(64, jnp.int32), goal=jnp.zeros((64, 2)), success=jnp.zeros(64, bool))
     told |= dict(self_evaluation=jnp.zeros(64, bool), valid=jnp.ones(64, bool), first=jnp.zeros((64, 2)))
-    told |= dict(reached=jnp.linspace(5.0, 6.0, 128).reshape(64, 2), relevant=jnp.ones((64, 2), bool))
+    told |= dict(reached=jnp.linspace(0.9, 1.0, 128).reshape(64, 2), relevant=jnp.ones((64, 2), bool))
     told |= dict(td_error=jnp.zeros(64), key=jax.random.key(0), cycle=jnp.int32(0))
     held = made.update(made.init(jax.random.key(0)), Results(**told))
     module, obs = jnp.arange(64) % 2, jnp.full((64, 2), 3.0)
     goal = np.asarray(made.propose(held, jax.random.key(1), module, obs, None))
-    assert (goal[::2, 0] >= 5.0).all(), "outcomes of the module whose goals stand still"
+    assert (goal[::2, 0] >= 0.9).all(), "outcomes of the module whose goals stand still"
     assert ((goal[1::2, 1] >= 0.0) & (goal[1::2, 1] < 1.0)).all(), "uniform goals, as they are drawn"
 
 

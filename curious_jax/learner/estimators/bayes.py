@@ -1,10 +1,12 @@
-"""Progress as the expected absolute change of a success probability, by Bayesian filtering with forgetting.
+"""Progress as the expected absolute change of a success probability beyond chance, by Bayesian filtering.
 
 The paper names the idea as future work ("Bayesian filtering"). A module's success probability has a Beta posterior
 whose evidence fades by 1 - 1/l with every result (exponential forgetting, as in discounted Thompson sampling, Raj and
 Kalyani 2017), so that it speaks of about the last l results. A second posterior follows the first one's evidence at the
 same rate and so speaks of the results before. Progress is E|θ_now - θ_before|, both taken as normal variables with the
-posteriors' means and variances: a module that nothing is known of counts, and stops counting as evidence comes in.
+posteriors' means and variances, less what it would be if the means were equal. That part never ends, since evidence
+fades: with it, modules that cannot be learned would keep a share of the practice for ever. What is left grows with the
+square of a small difference, so that chance counts less than in a difference of two means.
 """
 
 import jax
@@ -36,11 +38,15 @@ def moments(evidence: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def expected_change(now: jax.Array, before: jax.Array) -> jax.Array:
-    """Computes E|θ_now - θ_before| (the mean of a folded normal variable): [..., 2], [..., 2] -> [...]."""
+    """Computes E|θ_now - θ_before| beyond what it is for equal means: [..., 2], [..., 2] -> [...], not negative.
+
+    The mean of a folded normal variable of mean Δ and deviation s is 2 s φ(Δ/s) + Δ (1 - 2 Φ(-Δ/s)).
+    """
     (mean, variance), (earlier, earlier_variance) = moments(now), moments(before)
     gap, deviation = mean - earlier, jnp.sqrt(variance + earlier_variance)
     z = gap / deviation
-    return 2.0 * deviation * norm.pdf(z) + gap * (1.0 - 2.0 * norm.cdf(-z))
+    beyond = 2.0 * deviation * (norm.pdf(z) - norm.pdf(0.0)) + gap * (1.0 - 2.0 * norm.cdf(-z))
+    return jnp.maximum(beyond, 0.0)
 
 
 def make(config: TrainConfig, modules: ModuleTable) -> Estimator:

@@ -4,7 +4,8 @@ A fast average of success follows the results, a slow one follows the fast one, 
 reweighting f(p) = p(1 - θ) / (p + θ(1 - 2p)) that magnifies differences near 0, where rare first successes are. As OMNI
 and Syllabus use it, θ is 0.1.
 
-The averages are taken per result and their rate is 2 / (l + 1), which gives them the same mean age as a window of l
+Both averages start at the success rate of a module's first cycle with results, so that what is solved already is no
+progress. They are taken per result and their rate is 2 / (l + 1), which gives them the same mean age as a window of l
 results, so that `ema` and `competence` look equally far back. Modules are drawn as CURIOUS draws them.
 """
 
@@ -26,6 +27,7 @@ class EmaState:
 
     fast: jax.Array  # [M]
     slow: jax.Array  # [M]
+    seen: jax.Array  # [M] bool, whether there have been results
 
 
 def reweight(p: jax.Array, theta: float = THETA) -> jax.Array:
@@ -39,7 +41,7 @@ def make(config: TrainConfig, modules: ModuleTable) -> Estimator:
     rate = 2.0 / (window(number, config.curriculum) + 1)
 
     def init(key: jax.Array) -> EmaState:
-        return EmaState(fast=jnp.zeros(number), slow=jnp.zeros(number))
+        return EmaState(fast=jnp.zeros(number), slow=jnp.zeros(number), seen=jnp.zeros(number, bool))
 
     def update(state: EmaState, results: Results) -> EmaState:
         """Moves both averages by a cycle's n results at once.
@@ -48,9 +50,10 @@ def make(config: TrainConfig, modules: ModuleTable) -> Estimator:
         its new value all the while.
         """
         count, solved = tally(results, number)
-        kept = (1.0 - rate) ** count
-        fast = kept * state.fast + (1.0 - kept) * solved / jnp.maximum(count, 1.0)
-        return EmaState(fast=fast, slow=kept * state.slow + (1.0 - kept) * fast)
+        kept, mean = (1.0 - rate) ** count, solved / jnp.maximum(count, 1.0)
+        fast = jnp.where(state.seen, kept * state.fast + (1.0 - kept) * mean, mean)
+        slow = jnp.where(state.seen, kept * state.slow + (1.0 - kept) * fast, mean)
+        return EmaState(fast=fast, slow=slow, seen=state.seen | (count > 0))
 
     def scores(state: EmaState, windows: CurriculumState) -> jax.Array:
         return jnp.abs(reweight(state.fast) - reweight(state.slow))

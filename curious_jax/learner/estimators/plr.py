@@ -2,8 +2,8 @@
 
 A module's score is the mean |TD error| of the exploring episodes that were last collected for it. Modules are drawn
 from (1 - ρ)·P_S + ρ·P_C: P_S in proportion to (1 / rank of the score)^(1/β), P_C to staleness, the cycles since a
-module was last drawn. β and ρ are the source's, and there is no other uniform share. A module without a score ranks
-first.
+module was last drawn. β = 0.1 and ρ = 0.3 are the paper's for Procgen, and there is no other uniform share. A module
+without a score ranks first.
 """
 
 import jax

@@ -4,10 +4,11 @@ An episode's absolute learning progress is ALP = |r_new - r_old|, r_old being th
 Gaussian mixture is fitted to a module's recent (goal, ALP); a component is drawn in proportion to its mean ALP, α_k,
 and a goal from the component. A fifth of the goals is uniform.
 
-Differences from the source: the number of components is fixed instead of chosen by AIC. The mixture is fitted after
-every cycle, from seeds that lie far apart, with a fixed number of EM steps. The earlier goals are the last MOST of the
-module. Goals are drawn by resampling: of uniform ones, one is kept in proportion to Σ_k α_k N(g | μ_k, Σ_k), so that it
-lies in the goal space. With results of 0 and 1, luck counts as progress.
+Differences from the source: results are those of self-evaluations, which act without noise and without guides, on
+uniform goals. The number of components is fixed instead of chosen by AIC. The mixture is fitted after every cycle,
+from seeds that lie far apart, with a fixed number of EM steps. The earlier goals are the last MOST of the module.
+Goals are drawn by resampling: of uniform ones, one is kept in proportion to Σ_k α_k N(g | μ_k, Σ_k), so that it lies
+in the goal space. With results of 0 and 1, luck counts as progress.
 """
 
 import jax
@@ -121,7 +122,7 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
         part = protocol.own_part(modules, results.goal, results.module)
         result = results.success.astype(jnp.float32)
         progress = measure_progress(state, part, results.module, result)
-        counted = (results.module == jnp.arange(number)[:, None]) & results.valid
+        counted = (results.module == jnp.arange(number)[:, None]) & results.self_evaluation & results.valid
         return recent.add(state, counted, goal=part, result=result, progress=progress)
 
     def propose(state: RecentState, key: jax.Array, module: jax.Array, obs: jax.Array, view: View) -> jax.Array:

@@ -3,8 +3,9 @@
 A goal's learnability is p(1 - p), p being its probability of success: goals that always or never succeed teach little.
 Of uniform goals one is kept in proportion to it, and a fifth of the goals is uniform.
 
-Differences from the source: p comes from a network (`success_model`) trained on the results of all episodes, instead of
-from rollouts of every candidate; and goals are drawn in proportion to learnability, not from the best of a large set.
+Differences from the source: p comes from a network (`success_model`) trained on the results of self-evaluations,
+instead of from rollouts of every candidate; and goals are drawn in proportion to learnability, not from the best of a
+large set.
 """
 
 import jax
@@ -28,7 +29,8 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
     def update(state: ModelState, results: Results) -> ModelState:
         # Not the key that an estimator's model learns with, but the one that it splits off for its third step.
         key = jax.random.fold_in(results.key, 2)
-        return model.learn(state, key, results.module, results.goal, results.success, results.valid, results.cycle)
+        counted = results.self_evaluation & results.valid
+        return model.learn(state, key, results.module, results.goal, results.success, counted, results.cycle)
 
     def propose(state: ModelState, key: jax.Array, module: jax.Array, obs: jax.Array, view: View) -> jax.Array:
         key_candidates, key_choice = jax.random.split(key)

@@ -5,9 +5,11 @@ its earlier half|. Regions are split along the axis and at the place that maximi
 interest(R2)|. A region is drawn in proportion to its interest and a goal uniformly in it (the source's first mode), or
 a goal uniformly in the whole space (its second mode).
 
-Differences from the source: a tree of fixed depth is split from the last results after every cycle, instead of one that
-grows; the third mode, goals near the least competent one of a region, is left out. A region is drawn by resampling:
-of uniform goals, one is kept in proportion to its region's interest over the region's share of them.
+As in the authors' program results are those of self-evaluations, which act without noise.
+
+Differences from the source: a tree of fixed depth is split from the last results after every cycle, instead of one
+that grows; the third mode, goals near the least competent one of a region, is left out. A region is drawn by
+resampling: of uniform goals, one is kept in proportion to its region's interest over the region's share of them.
 """
 
 import jax
@@ -111,7 +113,7 @@ def make(config: TrainConfig, modules: ModuleTable, input_size: int, action_size
 
     def update(state: RecentState, results: Results) -> RecentState:
         part = protocol.own_part(modules, results.goal, results.module)
-        counted = (results.module == jnp.arange(number)[:, None]) & results.valid
+        counted = (results.module == jnp.arange(number)[:, None]) & results.self_evaluation & results.valid
         return recent.add(state, counted, goal=part, result=results.success)
 
     def propose(state: RecentState, key: jax.Array, module: jax.Array, obs: jax.Array, view: View) -> jax.Array:

@@ -4,8 +4,10 @@ Of uniform goals one is kept in proportion to the standard deviation over an ens
 the episode's first observation. The ensemble is trained beside the learner, on the learner's batches and its policy:
 y = clip(r + γ Q'(s', π(s')), -1/(1-γ), 0), with a slow copy Q' of each member.
 
-Differences from the source: the members are small, take an eighth of the learner's updates, and share a batch, from
-which each draws its own rows with replacement, so that more than their first weights tells them apart.
+Differences from the source: the ensemble learns from the learner's batches, with hindsight and with modules replayed
+by their shares, where the source's learns without hindsight; 32 candidates instead of 1,000; the members are small,
+take an eighth of the learner's updates, and share a batch, from which each draws its own rows with replacement, so
+that more than their first weights tells them apart.
 """
 
 from typing import Any

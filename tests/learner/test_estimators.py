@@ -229,7 +229,7 @@ def test_seven_impossible_modules_leave_the_practice_to_one_that_learns():
 
 
 def test_an_untrained_model_shows_no_progress():
-    """Its predictions change from chance at first, by what its first weights were: no module counts until K cycles are learned."""
+    """At first its predictions leave what its first weights were: no module counts until K cycles are learned."""
     found = live("model", lambda t: (0.0, 0.5, 1.0), cycles=60, preset="cpu", self_evaluation=0.1, num_envs=120)[0]
     # 20 results of 3 modules, 12 a cycle: K = 5.
     assert (found[: 2 * 5] == 0).all() and (found[2 * 5 + 1 :].max(axis=1) > 0).all()

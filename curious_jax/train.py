@@ -27,8 +27,6 @@ from curious_jax.run import folder as runfolder
 if TYPE_CHECKING:
     from curious_jax.types import Env
 
-Row = dict[str, Any]
-
 
 def parser() -> options.Parser:
     """The command line: the config's settings, --out and --resume."""

@@ -58,7 +58,6 @@ class Loop:
 
     trips: int | None
     cost: Cost
-    scopes: frozenset[str]
 
 
 @dataclass(eq=False)
@@ -68,17 +67,16 @@ class Program:
     computations: dict[str, dict[str, Instruction]] = field(default_factory=dict)
     entry: str = ""
 
-    def cost(self, computation: str | None = None) -> Cost:
-        """Adds up a computation, the entry by default; a loop whose passes are unknown counts once."""
-        return self._costs(computation or self.entry)
+    def cost(self) -> Cost:
+        """Adds up the program; a loop whose passes are unknown counts once."""
+        return self._costs(self.entry)
 
     def loop(self, inside: str, outside: str) -> Loop | None:
         """Finds the outermost loop with operations of the scope `inside` and without any of `outside`."""
         for instruction in self._loops(self.entry):
-            body = instruction.called("body") or ""
-            scopes = self._scopes(body)
+            scopes = self._scopes(instruction.called("body") or "")
             if inside in scopes and outside not in scopes:
-                return Loop(self._trips(instruction), self._pass(instruction), scopes)
+                return Loop(self._trips(instruction), self._pass(instruction))
         return None
 
     @functools.cache  # noqa: B019 - a program lives no longer than its costs are asked for

@@ -289,7 +289,7 @@ def clean(folder: Path) -> None:
     """Removes what a killed program left unfinished in a run's folder."""
     for old in (folder / POLICIES).glob(".*.old"):
         files.recover(old)
-    for path in [*folder.glob(SCRATCH), *folder.glob(f"*/{SCRATCH}"), *folder.glob(".*.json.*")]:
+    for path in [*folder.glob(SCRATCH), *folder.glob(f"*/{SCRATCH}")]:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 

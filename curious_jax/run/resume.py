@@ -94,11 +94,11 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         if isinstance(error, OSError):
             raise ConfigError(f"--resume {run}: cannot be written to ({error.strerror}); make room there") from None
         raise
-    notes = [memory_line, *_notes(found, config, env, folder, len(earlier))]
+    notes = [memory_line, *_notes(found, config, env, len(earlier))]
     return Reopened(found, config, env, folder, earlier, start, "\n".join(notes))
 
 
-def _notes(found: Found, config: TrainConfig, env: Env, folder: runfolder.RunFolder, rows: int) -> list[str]:
+def _notes(found: Found, config: TrainConfig, env: Env, rows: int) -> list[str]:
     """Lists what is worth knowing about the way a run continues."""
     began = f"from checkpoint {found.path.name}" if found.saved else "from the beginning, since nothing was saved yet"
     notes = [f"run folder: {found.run}, {began}"]

@@ -20,13 +20,15 @@ from experiments.analysis.table import SUCCESS, TARGET, Table, count, curves, en
 LOOK = {"curious": 0, "muvfa": 1, "her": 2, "mgme": 3}  # the same colour in every figure
 NAMES = {"curious": "CURIOUS", "muvfa": "M-UVFA", "her": "HER (flat goal)", "mgme": "MG-ME"}
 LEAST = 3  # seeds on each side that a dot needs
+COLUMNS = 3  # of panels, at most
+ABOVE = 1.06  # where dots stand on an axis of success
 
 
-def figure(panels: int, columns: int = 3, size: tuple[float, float] = (4.8, 3.6)) -> tuple[Any, list[Any]]:
+def figure(panels: int, size: tuple[float, float] = (4.8, 3.6)) -> tuple[Any, list[Any]]:
     """Make a figure and its axes, without a display."""
     from matplotlib.figure import Figure
 
-    columns = min(panels, columns)
+    columns = min(panels, COLUMNS)
     rows = -(-panels // columns)
     made = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     axes = list(made.subplots(rows, columns, squeeze=False).flat)
@@ -89,12 +91,12 @@ def background(ax: Any, rows: Table, keys: Sequence[str], label: str, absolute: 
         ax.plot(found.index, found, color="grey", linewidth=0.6, alpha=0.6, label=label if i == 0 else None)
 
 
-def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:
-    """Find the episodes at which `a` is larger than `b` by the paper's test (one-tailed Mann-Whitney U, 0.01).
+def significant(a: Table, b: Table) -> np.ndarray:
+    """Find the episodes at which `a` has more success than `b` by the paper's test (one-tailed Mann-Whitney U, 0.01).
 
     Only seeds that were trained to their end count, and only evaluations of which both sides have LEAST or more.
     """
-    first, second = curves(finished(a), key), curves(finished(b), key)
+    first, second = curves(finished(a), SUCCESS), curves(finished(b), SUCCESS)
     found = []
     for episode in first.index.intersection(second.index):
         x, y = first.loc[episode].dropna(), second.loc[episode].dropna()
@@ -103,13 +105,13 @@ def significant(a: Table, b: Table, key: str = SUCCESS) -> np.ndarray:
     return np.array(found)
 
 
-def dots(ax: Any, a: Table, b: Table, height: float = 1.06, look: int = 0) -> None:
+def dots(ax: Any, a: Table, b: Table, look: int = 0) -> None:
     """Mark where `a` is larger than `b`; nowhere when seeds have ended at a target and are missing."""
     if ends_at_target(a) or ends_at_target(b):
         return
     where = significant(a, b)
     if where.size:
-        ax.plot(where, np.full(where.size, height), ".", color=COLOURS[look], markersize=5, clip_on=False)
+        ax.plot(where, np.full(where.size, ABOVE), ".", color=COLOURS[look], markersize=5, clip_on=False)
 
 
 def marks(ax: Any, found: Mapping[str, Sequence[float]], never: str) -> None:

@@ -83,18 +83,18 @@ def former_level(episodes: Values, values: Values, at: float) -> float:
     return float(np.mean(before[-FORMER:])) if before else float("nan")
 
 
-def recovery(episodes: Values, values: Values, at: float, share: float = RECOVERED, times: int = SUSTAINED) -> float:
-    """Return the episodes from `at` to the first of `times` evaluations in a row at `share` of the former level.
+def recovery(episodes: Values, values: Values, at: float) -> float:
+    """Return the episodes from `at` to the first of SUSTAINED evaluations in a row at RECOVERED of the former level.
 
     Returns:
       0 when the very first evaluation is one of them (no drop), infinity when it never happens,
       NaN without evaluations before `at`.
     """
-    level = share * former_level(episodes, values, at)
+    level = RECOVERED * former_level(episodes, values, at)
     if np.isnan(level):
         return float("nan")
     after = np.asarray(episodes) >= at
-    return time_to(np.asarray(episodes)[after], np.asarray(values)[after], level, times) - at
+    return time_to(np.asarray(episodes)[after], np.asarray(values)[after], level) - at
 
 
 def fall(episodes: Values, values: Values, at: float) -> float:

@@ -13,11 +13,11 @@ COMPETENCE = "competence"
 WORDS = {COMPETENCE: "competence", SUCCESS: "success on evaluation goals"}
 
 
-def order(rows: Table, seed: int, key: str = COMPETENCE) -> list[str]:
-    """Order the modules that a trial masters by the time at which it does, equal times joined by `=`."""
+def order(rows: Table, seed: int) -> list[str]:
+    """Order the modules whose competence a trial masters by the time at which it does, equal times joined by `=`."""
     times: dict[float, list[str]] = {}
     for name in modules(rows, achievable=True):
-        at = per_seed(select(rows, seed=seed), {}, statistics.time_to, f"{key}/{name}").get(seed, np.inf)
+        at = per_seed(select(rows, seed=seed), {}, statistics.time_to, f"{COMPETENCE}/{name}").get(seed, np.inf)
         times.setdefault(at, []).append(name)
     return ["=".join(names) for at, names in sorted(times.items()) if np.isfinite(at)]
 

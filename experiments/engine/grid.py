@@ -101,7 +101,7 @@ def as_option(name: str, value: Any) -> list[str]:
     return [configs.option_name(name), options.show(value)]
 
 
-def parse_seeds(text: str, option: str = "--seeds") -> tuple[int, ...]:
+def parse_seeds(text: str) -> tuple[int, ...]:
     """ "0-3,7" -> (0, 1, 2, 3, 7).
 
     Raises:
@@ -112,9 +112,9 @@ def parse_seeds(text: str, option: str = "--seeds") -> tuple[int, ...]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
         last = int(match[2] or match[1]) if match else -1
         if not match or last < int(match[1]):
-            raise ConfigError(f"{option} {text}: must be seeds such as 0-9, or 0,3,5-7")
+            raise ConfigError(f"--seeds {text}: must be seeds such as 0-9, or 0,3,5-7")
         if last - int(match[1]) >= 100_000:
-            raise ConfigError(f"{option} {text}: must be at most 100000 seeds")
+            raise ConfigError(f"--seeds {text}: must be at most 100000 seeds")
         seeds.update(range(int(match[1]), last + 1))
     return tuple(sorted(seeds))
 

@@ -158,8 +158,6 @@ def test_recovery_by_hand():
     values = [0.7, 0.8, 0.9, 0.4, 0.78, 0.7, 0.76, 0.9]
     assert statistics.former_level(EPISODES, values, at=400) == pytest.approx(0.8)
     assert statistics.recovery(EPISODES, values, at=400) == 300
-    assert statistics.recovery(EPISODES, values, at=400, times=1) == 100
-    assert statistics.recovery(EPISODES, values, at=400, share=0.5) == 0 + 0  # 0.4 is half of 0.8
     assert statistics.fall(EPISODES, values, at=400) == pytest.approx(0.5)
 
 

@@ -122,7 +122,7 @@ def test_going_on_drops_what_is_beyond_and_keeps_the_rest(tmp_path):
     folder.write_summary({"status": "interrupted"})
     folder.close()
     (tmp_path / "policies").mkdir()
-    for name in (".summary.json.77", ".config.77.new.json", ".curves.77.new.png"):  # of programs that were killed
+    for name in (".config.77.new.json", ".curves.77.new.png"):  # of programs that were killed
         (tmp_path / name).write_text("{")
     (tmp_path / "policies" / ".last.old").mkdir()
     (tmp_path / "policies" / ".best.new").mkdir()

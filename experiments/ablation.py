@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from curious_jax import train
+from curious_jax.cli import markdown
 from curious_jax.cli import parser as options
 from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
@@ -93,7 +94,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     names, first = modules(rows, achievable=True), functools.partial(statistics.time_to, times=1)
     mark = f"{statistics.MASTERED:g}"
     head = ["changed", "seeds", *(f"{name} to {mark}" for name in names), f"mean to {mark}", f"minutes to {mark}"]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    found = []
     for condition in conditions:
         labels = condition.labels
         keys = [*(f"{SUCCESS}/{name}" for name in names), SUCCESS]
@@ -103,12 +104,12 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
             continue
         cells = [labels["changed"], str(len(spent)), *(summary.spread(t) if t else "" for t in times)]
         cells.append(f"{_tenths(np.median(spent))} ({', '.join(_tenths(m) for m in sorted(spent))})")
-        lines.append("| " + " | ".join(cells) + " |")
-    if len(lines) == 2:
+        found.append(cells)
+    if not found:
         return ["- No seed has finished yet."]
     left = summary.pending(rows, *(c.labels for c in conditions))
     return [
-        *lines,
+        *markdown.table(head, found).splitlines(),
         "",
         "Episodes to the first evaluation at the mark: median over seeds (range). Nothing is tested."
         + (f" {left}." if left else ""),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from curious_jax.cli import markdown
 from curious_jax.config.fields import ESTIMATORS, GOALS
 from curious_jax.errors import ConfigError
 from curious_jax.show.curves import COLOURS
@@ -194,7 +195,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
             name: measure(labelled(rows, {**group, "name": name}), onsets[_place({**group, "name": name})])
             for name in names
         }
-        lines += ["", f"### {heading(group).capitalize()}", "", *table(found), "", *claims(group, found, rows)]
+        lines += ["", f"### {heading(group).capitalize()}", "", table(found), "", *claims(group, found, rows)]
     return lines
 
 
@@ -211,12 +212,12 @@ COLUMNS = {
 }
 
 
-def table(found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
+def table(found: dict[str, dict[str, dict[int, float]]]) -> str:
     """Make a markdown table, a row per name, best mean rank in episodes to mastery first."""
     ranks = mean_ranks({name: values["mastery"] for name, values in found.items()})
     shown = [key for key in COLUMNS if any(any(found[name].get(key, {}).values()) for name in found)]  # not all zero
     head = ["name", "mean rank", f"episodes to {statistics.MASTERED:g}", *(COLUMNS[key] for key in shown)]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    rows = []
     for name in sorted(found, key=lambda n: ranks[n].estimate if n in ranks else np.inf):
         values = found[name]
         cells = [name, summary.interval(ranks[name]) if name in ranks else ""]
@@ -225,8 +226,8 @@ def table(found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
             own = list(values.get(key, {}).values())
             as_time = summary.spread if key == "recovery" else lambda v: summary.interval(statistics.bootstrap(v))
             cells.append(as_time(own) if own else "")
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        rows.append(cells)
+    return markdown.table(head, rows)
 
 
 def claims(group: Labels, found: dict[str, dict[str, dict[int, float]]], rows: Table) -> list[str]:

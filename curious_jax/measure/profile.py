@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from curious_jax.cli import markdown
 from curious_jax.config import TrainConfig
 from curious_jax.learner import trainer
 from curious_jax.learner.state import no_metrics, setup
@@ -140,7 +141,6 @@ def table(result: dict[str, Any]) -> str:
         f"({result['update_gflop']:.2f} GFLOP each), store of {result['capacity']:,} episodes; "
         f"{1e3 * result['cycle_s']:,.1f} ms a cycle without the trace"
     )
-    lines = [head, "", "| stage | what | ms in the traced cycle | share |", "| --- | --- | ---: | ---: |"]
-    for s in result["stages"]:
-        lines.append(f"| {s['name']} | {s['what']} | {1e3 * s['seconds']:,.1f} | {100 * s['share']:.1f} % |")
-    return "\n".join(lines)
+    rows = ([s["name"], s["what"], f"{1e3 * s['seconds']:,.1f}", f"{100 * s['share']:.1f} %"] for s in result["stages"])
+    heads = ("stage", "what", "ms in the traced cycle", "share")
+    return f"{head}\n\n{markdown.table(heads, rows, numbers=2)}"

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 import curious_jax
-from curious_jax.cli import command
+from curious_jax.cli import command, markdown
 from curious_jax.errors import ConfigError
 from curious_jax.learner import networks
 from curious_jax.run import files
@@ -211,13 +211,14 @@ def page(card: dict[str, Any]) -> str:
         "## Success",
         _success(card["success"], training["mean_success"]) + _chosen(card),
         "## Modules and their goals",
-        _table(["number", "module", "slots", "goal"], [
+        markdown.table(["number", "module", "slots", "goal"], [
             [str(m["number"]), m["name"], _places(m["goal_slots"]), m["goal"] + ("" if m["achievable"] else
              " (a distractor: cannot be achieved)")] for m in modules]),
         f"## Observation ({card['inputs']['obs'][0]} numbers)",
-        _table(["index", "name", "unit"], [[_places(r["index"]), r["name"], r["unit"]] for r in card["observation"]]),
+        markdown.table(["index", "name", "unit"], [
+            [_places(r["index"]), r["name"], r["unit"]] for r in card["observation"]]),
         f"## Action ({len(card['action'])} numbers in [-1, 1])",
-        _table(["index", "meaning"], [[str(a["index"]), a["meaning"]] for a in card["action"]]),
+        markdown.table(["index", "meaning"], [[str(a["index"]), a["meaning"]] for a in card["action"]]),
         f"Control: {rate}, {control['steps_per_episode']} steps an episode.",
         "## Network",
         f"{_layers(network)}; {network['parameters']:,} parameters. "
@@ -234,7 +235,7 @@ def _success(found: dict[str, Any] | str, mean: float | str) -> str:
         [name, f"{r['rate']:.3f}", "{:.3f} to {:.3f}".format(*r["interval_95"]), f"{r['episodes']:,}"]
         for name, r in found.items()
     ]
-    return _table(["module", "success", "95 % interval (Wilson)", "episodes"], lines)
+    return markdown.table(["module", "success", "95 % interval (Wilson)", "episodes"], lines)
 
 
 def _chosen(card: dict[str, Any]) -> str:
@@ -244,7 +245,3 @@ def _chosen(card: dict[str, Any]) -> str:
 def _places(bounds: Sequence[int] | None) -> str:
     """First and last of some numbers, as people write it."""
     return "none" if bounds is None else f"{bounds[0]}–{bounds[1]}" if bounds[0] < bounds[1] else str(bounds[0])
-
-
-def _table(heads: list[str], lines: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *lines])

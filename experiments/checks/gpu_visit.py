@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax.cli import program
+from curious_jax.cli import markdown, program
 from curious_jax.cli.parser import OneLineParser
 from curious_jax.errors import ConfigError
 from curious_jax.measure import warp_launches
@@ -202,7 +202,7 @@ def goals(result: dict[str, Any]) -> list[dict[str, Any]]:
 def table(result: dict[str, Any]) -> str:
     """Writes the figures as Markdown."""
     lines = [f"# {result['gpu'] or result['device'] or 'A GPU visit'}", ""]
-    lines += _rows(("goal", "wanted", "measured"), result["goals"])
+    lines.append(_rows(("goal", "wanted", "measured"), result["goals"]))
     if result["parity"]:
         lines += ["", f"Warp physics and C MuJoCo agree: {'yes' if result['parity']['agrees'] else 'NO'}."]
     for title, key, columns in (
@@ -211,10 +211,10 @@ def table(result: dict[str, Any]) -> str:
         ("Seeds at once", "seeds", ("num_seeds", "cycle_s", "train_env_steps_per_s", "updates_per_s", "compile_s")),
     ):
         if result[key]:
-            lines += ["", f"## {title}", "", *_rows((*columns, "error"), result[key])]
+            lines += ["", f"## {title}", "", _rows((*columns, "error"), result[key])]
     if result["training"]:
         names = ("preset", "seed", "status", "episodes", "mean_success", "train_s", "compile_s", "wall_s")
-        lines += ["", "## Training to 0.9", "", *_rows(names, result["training"])]
+        lines += ["", "## Training to 0.9", "", _rows(names, result["training"])]
     update = result["floors"]["updates"].get("programs", {}).get("updates", {}).get("update")
     if update:
         floor = {name.removesuffix("_floor_s"): s for name, s in update.items() if name.endswith("_floor_s")}
@@ -222,14 +222,13 @@ def table(result: dict[str, Any]) -> str:
         lines += ["", f"By --compile-for an update is {update['launches']:.0f} launches: {shown}."]
     if result["floors"]["warp"]:
         lines += ["", warp_launches.text(result["floors"]["warp"]) + "."]
-    lines += ["", "## Parts", "", *_rows(("part", "status", "seconds"), result["parts"])]
+    lines += ["", "## Parts", "", _rows(("part", "status", "seconds"), result["parts"])]
     return "\n".join(lines) + "\n"
 
 
-def _rows(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[str]:
+def _rows(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     columns = [c for c in columns if c != "error" or any("error" in row for row in rows)]
-    lines = ["| " + " | ".join(columns) + " |", "| " + " | ".join(["---"] * len(columns)) + " |"]
-    return lines + ["| " + " | ".join(_cell(row.get(c)) for c in columns) + " |" for row in rows]
+    return markdown.table(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
 
 
 def _cell(value: Any) -> str:

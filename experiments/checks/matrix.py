@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from curious_jax.cli import program
+from curious_jax.cli import markdown, program
 from curious_jax.cli.parser import OneLineParser
 from experiments.checks import pythons
 
@@ -78,9 +78,8 @@ def count(report: Path) -> tuple[int, int, int]:
 def table(outcomes: Sequence[Outcome]) -> str:
     """Shows the outcomes as a Markdown table."""
     heads = ["Python", "versions", *SHOWN, "passed", "failed", "skipped"]
-    rows = [heads, ["---"] * len(heads)]
-    rows += [[o.python, o.versions, *o.packages, str(o.passed), str(o.failed), str(o.skipped)] for o in outcomes]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    rows = ([o.python, o.versions, *o.packages, str(o.passed), str(o.failed), str(o.skipped)] for o in outcomes)
+    return markdown.table(heads, rows)
 
 
 def parser() -> OneLineParser:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from curious_jax.cli import markdown, program
 from curious_jax.cli import parser as options
-from curious_jax.cli import program
 from curious_jax.config.fields import ESTIMATORS, GOALS
 from experiments import probe
 from experiments.checks.seed_cost import make_turn, read
@@ -56,9 +56,8 @@ def main(argv: Sequence[str] | None) -> int:
     own, rest = parser.parse_known_args(argv)
     rounds = options.at_least("--rounds", own.rounds, 1)
     found = measure(read(rest), rounds)
-    print("| choice | ms per cycle | added |\n| --- | --- | --- |")
-    for name, (seconds, ratio) in found.items():
-        print(f"| {name} | {1e3 * seconds:.1f} | {100 * (ratio - 1):+.1f} % |")
+    rows = ([name, f"{1e3 * seconds:.1f}", f"{100 * (ratio - 1):+.1f} %"] for name, (seconds, ratio) in found.items())
+    print(markdown.table(("choice", "ms per cycle", "added"), rows))
     over = [name for name, (_, ratio) in found.items() if ratio > 1 + FREE]
     print(f"more than {100 * FREE:.0f} %: {', '.join(over) or 'none'}")
     return program.DONE

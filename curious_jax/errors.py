@@ -1,5 +1,6 @@
 """Errors that end a program with one line instead of a traceback (cli/program.py)."""
 
+import importlib.util
 import re
 from typing import Any
 
@@ -37,6 +38,22 @@ class SettingError(ConfigError):
 
 class OverflowedBuffers(RuntimeError):
     """A physics buffer ran out: contacts were dropped, so the run's results cannot be trusted."""
+
+
+def check_installed(what: str, extra: str, *modules: str, otherwise: str = "") -> None:
+    """Refuses what needs packages that are not there.
+
+    Args:
+      what: needs them, such as an option.
+      extra: of curious_jax, which brings them.
+      modules: by the names that are imported.
+      otherwise: what else a user can do, as the end of the line.
+    Raises:
+      ConfigError: naming the packages and the command that installs them.
+    """
+    if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
+        lacks = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+        raise ConfigError(f'{what}: {lacks}; pip install "curious_jax[{extra}]"{otherwise}')
 
 
 def option_name(field_name: str) -> str:

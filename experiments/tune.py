@@ -23,7 +23,7 @@ from curious_jax import train
 from curious_jax.cli import environment, program, start
 from curious_jax.cli import parser as options
 from curious_jax.config import option_name
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 from curious_jax.run import folder as runfolder
 from experiments.engine import grid
 from experiments.engine.conditions import refuse_others
@@ -224,10 +224,9 @@ def main(argv: Sequence[str] | None) -> int:
     for name in sorted(given.keys() & space.keys()):
         raise ConfigError(f"--vary {name}: is given as {option_name(name)} too; leave one of the two out")
     fixed = {"target_success": 0.9, **options.settings(given, apart=("seed", "num_seeds"))}
-    try:
-        import optuna
-    except ModuleNotFoundError:
-        raise ConfigError('experiments.tune needs Optuna: pip install "curious_jax[tune]"') from None
+    check_installed("experiments.tune", "tune", "optuna")
+    import optuna
+
     _check(fixed, space, seeds)
     start.start_jax(given.get("cache"))
     own.out.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 
 from curious_jax.config import TrainConfig
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 from curious_jax.measure.targets import Target
 from envs.physics import protocol
 
@@ -40,12 +40,9 @@ def count(target: Target, model: mujoco.MjModel) -> dict[str, Any]:
     Raises:
       ConfigError: without warp-lang.
     """
-    try:
-        from mujoco.mjx.third_party import mujoco_warp  # noqa: F401
+    check_installed("--programs warp", "warp", "warp")
+    from envs.physics import warp
 
-        from envs.physics import warp
-    except ImportError:
-        raise ConfigError("--programs warp: needs warp-lang: pip install 'curious_jax[warp]'") from None
     model = copy.copy(model)
     model.opt.iterations = 1
     physics = warp.WarpPhysics.create(model, num_worlds=1)

@@ -3,14 +3,13 @@
 docs/export.md describes the files. The packages that write them are imported when they are needed.
 """
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 
 if TYPE_CHECKING:
     from curious_jax.run.portable import Portable
@@ -25,10 +24,8 @@ def check(name: str) -> None:
     """Refuses a format that does not exist, or whose package is not installed. Raises ConfigError, naming --format."""
     if name not in FORMATS:
         raise ConfigError(f"--format {name}: must be one of {', '.join(FORMATS)}")
-    package = PACKAGES.get(name)
-    if package and importlib.util.find_spec(package) is None:
-        advice = 'pip install "curious_jax[formats]", or take --format json'
-        raise ConfigError(f"--format {name}: {package} is not installed; {advice}")
+    if name in PACKAGES:
+        check_installed(f"--format {name}", "formats", PACKAGES[name], otherwise=", or take --format json")
 
 
 def write(policy: "Portable", name: str, path: Path) -> None:

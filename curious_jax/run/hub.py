@@ -5,7 +5,6 @@ is imported when it is needed, so that programs can name policies without it.
 """
 
 import contextlib
-import importlib.util
 import os
 import re
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 import curious_jax
 from curious_jax.cli import streams
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 from curious_jax.run import manifest
 
 PREFIX = "hub:"  # of the names of policies on the hub: hub:OWNER/NAME, hub:OWNER/NAME@REVISION
@@ -44,7 +43,7 @@ def check(repository: str) -> None:
     """Refuses to begin with what cannot be sent. Raises ConfigError on a wrong name, or when there is no client."""
     if not _REPOSITORY.fullmatch(repository):
         raise ConfigError(f"--push-to {repository}: must be OWNER/NAME, a repository of the hub")
-    _check_client(f"--push-to {repository}")
+    check_installed(f"--push-to {repository}", "hub", "huggingface_hub")
 
 
 def fetch(name: str) -> Path:
@@ -61,7 +60,7 @@ def fetch(name: str) -> Path:
     found = _NAME.fullmatch(name)
     if found is None:
         raise ConfigError(f"{name}: must be {PREFIX}OWNER/NAME, or {PREFIX}OWNER/NAME@REVISION")
-    _check_client(name)
+    check_installed(name, "hub", "huggingface_hub")
     from huggingface_hub import constants
 
     repository, revision = found.groups()
@@ -169,11 +168,6 @@ def page(card: dict[str, Any], text: str, repository: str) -> str:
     title, _, rest = text.partition("\n")
     use = f"    python -m curious_jax.play {PREFIX}{repository}"
     return f"---\n{about.to_yaml()}\n---\n\n{title}\n\n{use}\n{rest}"
-
-
-def _check_client(name: str) -> None:
-    if importlib.util.find_spec("huggingface_hub") is None:
-        raise ConfigError(f'{name}: huggingface_hub is not installed; pip install "curious_jax[hub]"')
 
 
 def _client() -> Any:

@@ -1,7 +1,6 @@
 """Makes a video every few evaluations of a run under way, RUN/videos/EPISODES.mp4 (--record-every N)."""
 
 import dataclasses
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from curious_jax import evaluation
 from curious_jax.config import TrainConfig
-from curious_jax.errors import ConfigError
+from curious_jax.errors import check_installed
 from curious_jax.fit import Progress
 from curious_jax.learner import perturbation
 from curious_jax.learner.state import policy_params
@@ -25,8 +24,8 @@ SIZE = (320, 240)  # pixels of an episode's picture
 
 def check(every: int) -> None:
     """Refuses --record-every where nothing can write a video. Raises ConfigError, saying what to install."""
-    if every and not all(importlib.util.find_spec(name) for name in ("PIL", "imageio_ffmpeg")):
-        raise ConfigError('--record-every: needs more packages: pip install "curious_jax[play]"')
+    if every:
+        check_installed("--record-every", "play", *video.PACKAGES)
 
 
 class Videos:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from curious_jax import config as configs
 from curious_jax.config import TrainConfig
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 from curious_jax.run import files
 from curious_jax.run import folder as runfolder
 from curious_jax.show import curves, page
@@ -263,8 +263,7 @@ def check_wandb(project: str | None) -> None:
     """
     if project is None:
         return
-    if importlib.util.find_spec("wandb") is None:
-        raise ConfigError('--wandb: wandb is not installed; pip install "curious_jax[wandb]", or leave the option out')
+    check_installed("--wandb", "wandb", "wandb", otherwise=", or leave the option out")
     if not re.fullmatch(r"[^/\\#?%:]{1,128}", project):
         raise ConfigError(f"--wandb {project}: a project's name has up to 128 characters, and none of / \\ # ? % :")
 

@@ -1,7 +1,6 @@
 """Turns recorded episodes into moving pictures: tiles with labels, side by side, written as .mp4 or .gif."""
 
 import errno
-import importlib.util
 import math
 import os
 import re
@@ -15,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 from curious_jax.run import files
 from curious_jax.show import curves
 from curious_jax.show.playback import Recording
 from curious_jax.types import FLAT
 
 FORMATS = (".mp4", ".gif")
+PACKAGES = ("PIL", "imageio_ffmpeg")  # what draws and writes them
 FPS = 25  # the arm's control frequency: episodes pass as they would
 HOLD = 20  # frames for which the end of an episode stays
 _GAP = 4  # pixels between tiles
@@ -51,8 +51,7 @@ def check(path: str) -> Path:
         raise ConfigError(f"{shown}: there is no folder {video.parent}; make it, or name another")
     if not os.access(video.parent, os.W_OK | os.X_OK):
         raise ConfigError(f"{shown}: {video.parent} cannot be written to; name another folder")
-    if not all(importlib.util.find_spec(name) for name in ("PIL", "imageio_ffmpeg")):
-        raise ConfigError(f'{shown}: needs more packages: pip install "curious_jax[play]"')
+    check_installed(shown, "play", *PACKAGES)
     return video
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from curious_jax.errors import ConfigError
+from curious_jax.errors import check_installed
 from curious_jax.run import files
 from curious_jax.run.rows import FRESH, RENAMED
 from experiments.engine import evaluations
@@ -42,8 +42,7 @@ PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only read
 
 def require() -> None:
     """Refuse to begin without pandas. Raises ConfigError, saying how to install it."""
-    if pd is None:
-        raise ConfigError('experiments: need pandas; pip install "curious_jax[experiments]"')
+    check_installed("experiments", "experiments", "pandas")
 
 
 class Seeds(NamedTuple):

@@ -15,7 +15,6 @@ count); training seconds leave compilation, start-up and evaluation out on both 
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import math
 import statistics
@@ -29,7 +28,7 @@ from typing import Any
 
 from curious_jax.cli import program
 from curious_jax.cli.parser import OneLineParser, at_dashes
-from curious_jax.errors import ConfigError, option_name
+from curious_jax.errors import ConfigError, check_installed, option_name
 from experiments.engine import evaluations
 
 NEEDS = ("stable_baselines3", "gymnasium_robotics")
@@ -200,8 +199,7 @@ def main(argv: Sequence[str] | None) -> int:
     if given.steps <= THEIRS["learning_starts"]:
         least = THEIRS["learning_starts"]
         raise ConfigError(f"--steps {given.steps}: must be more than {least}, from which on theirs learns")
-    if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
-        raise ConfigError(f'{missing[0]}: is not installed; pip install "curious_jax[peers,official]"')
+    check_installed("experiments.checks.peers", "peers,official", *NEEDS)
     if given.theirs is not None:
         found = theirs(given.theirs, given.target, given.steps, given.interval, given.evaluation_episodes)
         print(json.dumps(found))

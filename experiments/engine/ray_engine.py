@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, check_installed
 from experiments.engine.grid import Cell
 from experiments.engine.runner import POLL_S, CellResult, Effort, Place, Stop, run_cell
 from experiments.engine.watch import Watch
@@ -70,10 +70,9 @@ def _result(ray: Any, reference: Any, cell: Cell) -> CellResult:
 
 def load() -> Any:
     """Import Ray. Raises ConfigError when it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError('--engine ray: needs Ray; pip install "curious_jax[ray]"') from None
+    check_installed("--engine ray", "ray", "ray")
+    import ray
+
     return ray
 
 

@@ -254,7 +254,7 @@ def test_cells_with_other_settings_are_refused(instant, empty_folder, refuse, ca
 def test_ray_that_is_not_there_is_an_extra(monkeypatch, empty_folder, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     assert program("distractors").main(["--world", "point", "--engine", "ray", "--out", "d"]) == 2
-    assert capsys.readouterr().err == 'error: --engine ray: needs Ray; pip install "curious_jax[ray]"\n'
+    assert capsys.readouterr().err == 'error: --engine ray: ray is not installed; pip install "curious_jax[ray]"\n'
     assert not (empty_folder / "d").exists()
 
 
@@ -436,7 +436,7 @@ def test_checkpoints_of_cells_whose_sweep_was_killed_stay(more, empty_folder, ca
 
 
 def test_without_pandas_a_line_says_what_to_install(monkeypatch, refuse):
-    monkeypatch.setattr(tables, "pd", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     assert 'pip install "curious_jax[experiments]"' in refuse(program("distractors"), "--world", "point")
 
 

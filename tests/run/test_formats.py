@@ -1,6 +1,7 @@
 """Policies for programs without JAX: NumPy (the documentation's function) and ONNX act as `load_policy` does."""
 
 import errno
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -276,8 +277,8 @@ def test_numbers_that_are_not_finite_are_refused():
 
 @pytest.mark.parametrize("name", ["safetensors", "onnx"])
 def test_a_missing_package_is_named_with_its_extra(finished_run, refuse, monkeypatch, name):
-    find = formats.importlib.util.find_spec
-    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda p, *rest: None if p == name else find(p, *rest))
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda p, *rest: None if p == name else find(p, *rest))
     line = refuse(export, finished_run, "new", "--format", name)
     assert line == (
         f'error: --format {name}: {name} is not installed; pip install "curious_jax[formats]", or take --format json'

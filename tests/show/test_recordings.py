@@ -1,6 +1,7 @@
 """Videos of a run under way: made at every Nth evaluation, into its folder; the run is worth more than any of them."""
 
 import dataclasses
+import importlib.util
 from typing import NamedTuple
 
 import jax
@@ -106,7 +107,7 @@ def test_the_page_shows_the_last_of_them(tmp_path):
 
 
 def test_a_missing_extra_is_named_before_anything_is_written(small, refuse, monkeypatch):
-    monkeypatch.setattr(recordings.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert 'pip install "curious_jax[play]"' in refuse(train, *small, "--record-every", "1")
 
 

@@ -56,6 +56,15 @@ def check_installed(what: str, extra: str, *modules: str, otherwise: str = "") -
         raise ConfigError(f'{what}: {lacks}; pip install "curious_jax[{extra}]"{otherwise}')
 
 
+def first_line(error: Exception, empty: str = "") -> str:
+    """Says an error by the first line of its message, up to 200 characters; one without words by `empty` or its kind.
+
+    Libraries explain themselves in many lines, and a program in one.
+    """
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), empty or type(error).__name__)[:200]
+
+
 def option_name(field_name: str) -> str:
     """num_envs -> --num-envs."""
     return "--import" if field_name == "imports" else "--" + field_name.replace("_", "-")

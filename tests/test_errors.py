@@ -2,7 +2,7 @@
 
 import pytest
 
-from curious_jax.errors import ConfigError, check_installed
+from curious_jax.errors import ConfigError, check_installed, first_line
 
 
 def test_packages_that_are_missing_are_named_with_the_extra_that_brings_them():
@@ -13,3 +13,10 @@ def test_packages_that_are_missing_are_named_with_the_extra_that_brings_them():
     assert str(refusal.value) == f'--video: {lacks}; pip install "curious_jax[play]", or leave it out'
     with pytest.raises(ConfigError, match="^--video: no_such_a is not installed; pip"):
         check_installed("--video", "play", "no_such_a")
+
+
+def test_an_error_in_one_line():
+    assert first_line(ValueError("\n  no room  \nand much more")) == "no room"
+    assert first_line(ValueError("x" * 300)) == "x" * 200
+    assert first_line(AssertionError()) == "AssertionError"
+    assert first_line(AssertionError(), "no such device") == "no such device"

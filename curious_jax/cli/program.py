@@ -16,7 +16,7 @@ from types import FrameType
 
 from curious_jax.cli import start, streams
 from curious_jax.cli.environment import name_option
-from curious_jax.errors import ConfigError, OverflowedBuffers
+from curious_jax.errors import ConfigError, OverflowedBuffers, first_line
 
 LESS = "close its other programs, or ask for fewer worlds, episodes or seeds"
 DONE, FAILED, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
@@ -62,8 +62,7 @@ def run(body: Callable[[], int]) -> int:
         except RuntimeError as error:  # Warp's, or jax.errors.JaxRuntimeError, of a JAX that may not be imported yet
             if not any(words in str(error) for words in OUT_OF_MEMORY):
                 raise
-            why = (str(error).splitlines() or [""])[0][:200]
-            return fail(f"the device's memory ran out ({why}); {LESS}", FAILED)
+            return fail(f"the device's memory ran out ({first_line(error)}); {LESS}", FAILED)
         return _status_of_output() if status == DONE else status
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax.cli.streams import note
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, first_line
 
 FILES, ADDRESSES = 64, 3 * 2**30  # open files, bytes of address space: measured 23 and 2.1 GiB for the smallest run
 # JAX's settings under which the programs give other numbers, or do not work.
@@ -52,7 +52,7 @@ def start_jax(cache: str | None) -> None:
     try:
         jax.default_backend()
     except Exception as error:  # JAX raises a bare AssertionError too
-        why = (str(error).splitlines() or ["no such device"])[0][:200]
+        why = first_line(error, "no such device")
         raise ConfigError(
             f"JAX_PLATFORMS={jax.config.jax_platforms}: JAX cannot use that here ({why}); leave it out, or install "
             "what it needs, such as curious_jax[cuda]"

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, first_line
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,10 @@ def make_device(target: Target) -> Any:
             text = describe(target)
             topology = topologies.get_topology_desc(target.name, "cuda", topology="1x1x1", target_config=text)
     except Exception as error:  # JAX raises its own kinds, and plain RuntimeErrors
-        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
         extra = COMPILERS[target.platform][1]
         raise ConfigError(
-            f"--compile-for {target.name}: its compiler does not start ({why}); install curious_jax[{extra}] again, "
-            "as constraints.txt pins it"
+            f"--compile-for {target.name}: its compiler does not start ({first_line(error)}); "
+            f"install curious_jax[{extra}] again, as constraints.txt pins it"
         ) from None
     return topology.devices[0]
 

@@ -35,6 +35,7 @@ import curious_jax
 from curious_jax import config as configs
 from curious_jax import fit
 from curious_jax.config import TrainConfig
+from curious_jax.errors import first_line
 from curious_jax.learner.state import TrainState
 from curious_jax.run import files, manifest
 from curious_jax.run import folder as runfolder
@@ -330,7 +331,7 @@ def reason(error: Exception) -> str:
         return error.strerror
     if (full := os.strerror(errno.ENOSPC)) in str(error):  # within tensorstore's words
         return full
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return first_line(error)
 
 
 def not_finite(state: TrainState) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import curious_jax
 from curious_jax.cli import streams
-from curious_jax.errors import ConfigError, check_installed
+from curious_jax.errors import ConfigError, check_installed, first_line
 from curious_jax.run import manifest
 
 PREFIX = "hub:"  # of the names of policies on the hub: hub:OWNER/NAME, hub:OWNER/NAME@REVISION
@@ -213,16 +213,12 @@ def _in_one_line(name: str) -> Iterator[None]:
                 f"{name}: the hub does not allow that ({status}); {_LOG_IN} to a token that may"
             ) from None
         if status < 500:
-            raise ConfigError(f"{name}: the hub refuses that ({status}: {_first_line(error)})") from None
+            raise ConfigError(f"{name}: the hub refuses that ({status}: {first_line(error)})") from None
         raise _Unreachable(f"{name}: the hub is out of order ({status}); try again later") from None
     except errors.HFValidationError as error:
-        raise ConfigError(f"{name}: is no name of a repository ({_first_line(error)})") from None
+        raise ConfigError(f"{name}: is no name of a repository ({first_line(error)})") from None
     except Exception as error:  # of the network, of many kinds
         if isinstance(error, OSError) and error.errno is not None:  # this machine's own
             raise
-        why = f"{type(error).__name__}: {_first_line(error)}"
+        why = f"{type(error).__name__}: {first_line(error)}"
         raise _Unreachable(f"{name}: the hub cannot be reached ({why}); look at the network, or HF_ENDPOINT") from None
-
-
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()[:200]

@@ -24,7 +24,7 @@ import curious_jax
 from curious_jax import config as configs
 from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
-from curious_jax.errors import ConfigError
+from curious_jax.errors import ConfigError, first_line
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import PolicyParams, policy_params
 from curious_jax.run import files, formats, hub, manifest, milestones, zoo
@@ -209,8 +209,7 @@ def _restore(saved: SavedPolicy, like: Any) -> Any:
                 raise ValueError(f"{name} is {leaf.dtype}{leaf.shape} and not {wanted.dtype}{wanted.shape}")
         return jax.tree.unflatten(structure, jax.device_put(leaves))
     except Exception as error:  # NumPy's and orbax's are of many kinds
-        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise ConfigError(f"{saved.path}: the policy cannot be read ({why})") from None
+        raise ConfigError(f"{saved.path}: the policy cannot be read ({first_line(error)})") from None
 
 
 def _restore_old(path: Path, like: Any) -> Any:

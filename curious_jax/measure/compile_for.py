@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.learner import batches, devices, trainer
-from curious_jax.learner.state import Setup, TrainState, for_seeds, init_one, no_metrics, seed_axis, seeds, setup
+from curious_jax.learner.state import Setup, TrainState, for_seeds, no_metrics, setup
 from curious_jax.measure import hlo
 from curious_jax.measure.targets import Target, make_device
 from curious_jax.types import Env
@@ -119,8 +119,7 @@ def compile_program(run: Setup, part: str, target: Target, sharding: jax.shardin
 
 def initial(run: Setup) -> Any:
     """Gives the shapes of the state that training starts with."""
-    first = jnp.array(seeds(run.config), jnp.int32).reshape(seed_axis(run.config))
-    return jax.eval_shape(for_seeds(run.config, functools.partial(init_one, run)), first)
+    return jax.eval_shape(lambda: trainer.init(run.config, run.env))
 
 
 def cycle(run: Setup) -> tuple[Callable[..., Any], tuple[Any, ...]]:

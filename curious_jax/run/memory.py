@@ -12,8 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from curious_jax import config as configs
 from curious_jax import evaluation
-from curious_jax.config import TrainConfig, fields_by_name, option_name
+from curious_jax.config import TrainConfig, option_name
 from curious_jax.errors import ConfigError
 from curious_jax.learner import devices, estimators
 from curious_jax.learner.state import init_one, setup
@@ -64,8 +65,9 @@ def need(config: TrainConfig, env: Env) -> Need:
     inputs = env.obs_size + env.modules.goal_size + env.modules.num_modules + env.action_size
     activations = 8 * (network.hidden_layers + 1) * network.hidden_size
     physics = env.physics_bytes_per_world
+    wants = estimators.make(config, env.modules).wants_td_errors
     # An estimator that wants TD errors sees a cycle's transitions at once, which pass through actor and critic.
-    seen = env.episode_length * 4 * (4 * inputs + 2 * network.hidden_size) if asks_td_errors(config, env) else 0
+    seen = env.episode_length * 4 * (4 * inputs + 2 * network.hidden_size) if wants else 0
     tried = evaluation.worst_case_worlds(schedule.cvar_goals) if schedule.cvar_goals else 0
     parts = Need(
         capacity=copies * store,
@@ -80,11 +82,6 @@ def need(config: TrainConfig, env: Env) -> Need:
         checkpoint_minutes=store if on_cpu else 0,
     )
     return Need(*(config.num_seeds * part for part in dataclasses.astuple(parts)))
-
-
-def asks_td_errors(config: TrainConfig, env: Env) -> bool:
-    """Says whether the run's estimator looks at the critic's errors on a cycle's episodes."""
-    return estimators.make(config, env.modules).wants_td_errors
 
 
 def _bytes(tree: Any) -> int:
@@ -183,8 +180,7 @@ def _culprit(config: TrainConfig, needed: Need, room: float) -> tuple[str, int, 
     name = max(parts, key=lambda part: parts[part])
     if name == "window" and config.curriculum.window_span is not None:
         return option_name("window_span"), config.curriculum.window_span, option_name("window_span")
-    group, _ = fields_by_name()[name]
-    option, value = option_name(name), getattr(getattr(config, str(group)), name)
+    option, value = option_name(name), configs.value(config, name)
     part = parts[name] + (parts["checkpoint_minutes"] if name == "capacity" else 0)
     fits = int((room - needed.total + part) / part * value)
     advice = f"{option} to {fits} or less" if fits >= 1 and name == "capacity" else option

@@ -36,7 +36,7 @@ def measure(settings: dict[str, Any], rounds: int, choices: Sequence[tuple[str, 
         given: dict[str, Any] = {**base, **settings, name: choice}
         sizes = configs.make_config(jax.default_backend(), **given).schedule
         given["capacity"] = settings.get("capacity", 16 * sizes.num_envs)  # a cycle's cost does not grow with it
-        programs.append(make_turn(configs.make_config(jax.default_backend(), **given), SECONDS)[0])
+        programs.append(make_turn(configs.make_config(jax.default_backend(), **given), SECONDS))
         print(f"compiled {name} {choice}", file=sys.stderr, flush=True)
     turns = np.array([[run() for run in programs] for _ in range(rounds)])
     medians, ratios = np.median(turns, axis=0), np.median(turns / turns[:, :1], axis=0)

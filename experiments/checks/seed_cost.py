@@ -26,7 +26,7 @@ SEEDS = 10
 
 
 def measure(settings: dict[str, Any]) -> dict[str, float]:
-    """Measure seconds per cycle with one seed and with all, their ratio, and each program's traces of the world."""
+    """Measure seconds per cycle with one seed and with all, and their ratio."""
     import jax
 
     from curious_jax import config as configs
@@ -36,19 +36,18 @@ def measure(settings: dict[str, Any]) -> dict[str, float]:
     for seeds in (1, many):
         config = configs.make_config(jax.default_backend(), **{**probe.SETTINGS, **settings, "num_seeds": seeds})
         programs.append(make_turn(config, SECONDS))
-    turns = np.array([[run() for run, _ in programs] for _ in range(TURNS)])
+    turns = np.array([[run() for run in programs] for _ in range(TURNS)])
     one, all_seeds = np.median(turns, axis=0)
     return {
         "seeds": many,
         "one_s": float(one),
         "many_s": float(all_seeds),
         "ratio": float(all_seeds / one),
-        **{f"traces_{name}": traces() for name, (_, traces) in zip(("one", "many"), programs)},
     }
 
 
-def make_turn(config: Any, seconds: float) -> tuple[Callable[[], float], Callable[[], int]]:
-    """Compile a run; (runs some cycles and returns the seconds of each, counts traces of the world's step)."""
+def make_turn(config: Any, seconds: float) -> Callable[[], float]:
+    """Compile a run; returns what runs some cycles and gives the seconds of each."""
     import jax
     import jax.numpy as jnp
 
@@ -66,7 +65,7 @@ def make_turn(config: Any, seconds: float) -> tuple[Callable[[], float], Callabl
 
     turn(2)
     cycles = max(1, int(seconds / (turn(2) / 2)))
-    return lambda: turn(cycles) / cycles, lambda: getattr(getattr(env, "traces", None), "step", 0)
+    return lambda: turn(cycles) / cycles
 
 
 def read(rest: Sequence[str]) -> dict[str, Any]:

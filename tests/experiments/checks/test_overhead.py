@@ -17,7 +17,7 @@ def test_ratios_are_to_the_first_in_the_same_round(monkeypatch):
 
     def make_turn(config, seconds):
         rounds = iter(2.0**k for k in range(9))
-        return (lambda: next(rounds) * speeds[config.curriculum.estimator]), None
+        return lambda: next(rounds) * speeds[config.curriculum.estimator]
 
     monkeypatch.setattr(overhead, "make_turn", make_turn)
     found = overhead.measure({}, 3, [("estimator", "competence"), ("estimator", "bayes")])

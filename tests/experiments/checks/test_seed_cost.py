@@ -33,4 +33,3 @@ def test_ten_seeds_cost_ten_times_one():
     """A loose bound for a machine that does other things, too; the measured figure is in experiments/README.md."""
     found = seed_cost.measure({})
     assert 1 < found["ratio"] <= 13, found
-    assert found["traces_one"] == found["traces_many"] == 1

@@ -1,29 +1,21 @@
-"""Checkpoints of a whole run: when and how they are written (resume.py reads them).
+"""Checkpoints of a whole run: when they are written, and what they hold (resume.py reads them).
 
     checkpoints/<env steps>/
       state/          the whole TrainState and the epoch's metrics so far
       info/           format, the program's version, the config, what the host knows (fit.Progress), the rows so far
       manifest.json   a SHA-256 of each of these files
 
-orbax's CheckpointManager writes beside the training, in a folder with another name. Orbax itself does not ask the disk
-for anything, so the files are made to last and the manifest is added before it gives the folder its name, and older
-checkpoints go only after that. So whatever ends the program, or the power, the last whole checkpoint is there. A
-checkpoint made on a GPU opens on a machine with one CPU.
-
-Orbax counts its writes in one place for the whole process, and two writers at once can wait for each other for ever.
-Nothing else in the program writes with it, and every write here waits for the one before.
+They are written beside the training (writer.py), and older ones go only once the new one is whole under its name. So
+whatever ends the program, or the power, the last whole checkpoint is there. A checkpoint made on a GPU opens on a
+machine with one CPU.
 """
 
-import contextlib
 import dataclasses
 import errno
-import logging
 import os
 import shlex
-import shutil
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,33 +29,18 @@ from curious_jax import fit
 from curious_jax.config import TrainConfig
 from curious_jax.errors import first_line
 from curious_jax.learner.state import TrainState
-from curious_jax.run import files, manifest
+from curious_jax.run import files
 from curious_jax.run import folder as runfolder
+from curious_jax.run.writer import Writer
 from curious_jax.types import Env
 
 FORMAT = 2
-STATE, INFO = "state", "info"
-PARTS = (STATE, INFO)
 DIVERGED = "diverged"
-UNFINISHED = "*.orbax-checkpoint-tmp*"
-OLD_FORMAT, OLD_PREFIX, OLD_INFO = 1, "state-", "run.json"  # of versions before 0.2: no manifest
-OVERHEAD = 2**20  # bytes of orbax's own files, generously
+OLD_FORMAT, OLD_PREFIX, OLD_INFO = 1, "state-", "run.json"  # of an earlier version: no manifest
 
 
 class SaveError(RuntimeError):
     """A checkpoint that could not be written; the message is one line."""
-
-
-def orbax() -> Any:
-    """Imports orbax, and keeps it from logging the tracebacks of errors that it raises as well."""
-    import orbax.checkpoint as ocp
-
-    logging.getLogger("absl").addFilter(_from_elsewhere)
-    return ocp
-
-
-def _from_elsewhere(record: logging.LogRecord) -> bool:
-    return "orbax" not in record.pathname
 
 
 def step(path: Path) -> int:
@@ -92,114 +69,6 @@ def states(folder: Path) -> list[Path]:
 def is_old(path: Path) -> bool:
     """Tells whether an earlier version, which wrote no manifests, made the checkpoint."""
     return path.name.startswith(OLD_PREFIX)
-
-
-def clean(folder: Path) -> None:
-    """Removes what a killed program left half-written or half-removed in a checkpoints folder."""
-    for scratch in [*folder.glob(UNFINISHED), *folder.glob(".*")]:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def read(path: Path, like: Any) -> Any:
-    """Reads a tree that orbax wrote, with the structure, types and shardings of `like`.
-
-    Raises:
-      Exception: of many kinds, when its files are damaged.
-    """
-    with orbax().StandardCheckpointer() as checkpointer:
-        return checkpointer.restore(path.absolute(), like)
-
-
-def check_room(folder: Path, tree: Any) -> None:
-    """Refuses early what may not fit: orbax leaves a full disk with many words, and everybody without room.
-
-    Raises:
-      OSError: with the MiB wanted, before compression, and those free.
-    """
-    needed, free = OVERHEAD + sum(x.nbytes for x in jax.tree.leaves(tree)), shutil.disk_usage(folder).free
-    if needed > free:
-        sizes = f"{needed / 2**20:,.1f} MiB wanted, {free / 2**20:,.1f} MiB free"
-        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {sizes}")
-
-
-class Writer:
-    """Writes whole checkpoints into a folder, one at a time, beside the training."""
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-        self._manager: Any = None
-        self._step: int | None = None  # of the checkpoint under way
-
-    _last: "Writer | None" = None  # the writer in this process that wrote last
-    _starting = threading.Lock()
-
-    @property
-    def busy(self) -> bool:
-        """Tells whether a checkpoint is being written."""
-        return self._step is not None and self._manager.is_saving_in_progress()
-
-    def start(self, step: int, tree: Any, info: Mapping[str, Any]) -> None:
-        """Starts a checkpoint; returns once the host holds the arrays, or shares those that stay in its memory."""
-        ocp = orbax()
-        self.wait()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        files.sync(self._folder.parent)
-        check_room(self._folder, tree)
-        if self._manager is None:
-            options = ocp.CheckpointManagerOptions(
-                save_root_metadata=False,
-                cleanup_tmp_directories=True,
-                lightweight_initialize=True,
-                async_options=ocp.options.AsyncOptions(post_finalization_callback=self._seal),
-            )
-            self._manager = ocp.CheckpointManager(self._folder.absolute(), options=options)
-        self._step = step
-        items = {STATE: ocp.args.StandardSave(tree), INFO: ocp.args.JsonSave(runfolder.plain(info))}
-        try:
-            with Writer._starting:
-                if Writer._last is not None and Writer._last is not self:
-                    Writer._last._let_finish()
-                Writer._last = self
-                self._manager.save(step, args=ocp.args.Composite(**items), force=True)
-        except BaseException:
-            self._forget()
-            raise
-
-    def wait(self) -> bool:
-        """Waits for the checkpoint under way; False when there is none. Raises what kept it from being written."""
-        if self._step is None:
-            return False
-        try:
-            self._manager.wait_until_finished()
-            files.sync(self._folder)
-            self._step = None
-            return True
-        except BaseException:
-            self._forget()
-            raise
-
-    def close(self) -> None:
-        """Waits, and ends orbax's threads."""
-        self.wait()
-        if self._manager:
-            self._manager.close()
-            self._manager = None
-
-    def _let_finish(self) -> None:
-        """Waits for the checkpoint under way; its owner learns how it ended."""
-        with contextlib.suppress(Exception):
-            if self._manager:
-                self._manager.wait_until_finished()
-
-    def _seal(self) -> None:
-        """Runs in orbax's thread when all is written, before the folder gets its name."""
-        (unfinished,) = self._folder.glob(f"{self._step}{UNFINISHED.removeprefix('*')}")
-        manifest.seal(unfinished, PARTS)
-
-    def _forget(self) -> None:
-        """Drops a manager whose write failed, and what is left of it."""
-        self._manager, self._step = None, None
-        clean(self._folder)
 
 
 class Saver:

@@ -5,7 +5,7 @@
       policy.json     format version, the program's version, episodes and success at the time, the whole config
       manifest.json   a SHA-256 of both
 
-They are written with NumPy: they are small, and orbax in the same process is busy with checkpoints (checkpoints.py).
+They are written with NumPy: they are small, and orbax in the same process is busy with checkpoints (writer.py).
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError, first_line
 from curious_jax.learner import perturbation, trainer
 from curious_jax.learner.state import PolicyParams, policy_params
-from curious_jax.run import files, formats, hub, manifest, milestones, zoo
+from curious_jax.run import files, formats, hub, manifest, milestones, writer, zoo
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -35,7 +35,7 @@ FORMAT = 2
 LAST, BEST = "last", "best"
 ARRAYS, INFO = "policy.npz", "policy.json"
 PARTS = (ARRAYS, INFO)
-OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of versions before 0.2: written by orbax, no manifest
+OLD_FORMAT, OLD_ARRAYS, OLD_INFO = 1, "policy", "export.json"  # of an earlier version: by orbax, no manifest
 UNSEEN = {".DS_Store", ".directory", hub.COMMIT}  # files that others leave in a policy's folder
 HELD = {*PARTS, manifest.MANIFEST, hub.CARD, hub.README, OLD_ARRAYS, OLD_INFO}  # what a folder of a policy may hold
 
@@ -214,11 +214,9 @@ def _restore(saved: SavedPolicy, like: Any) -> Any:
 
 def _restore_old(path: Path, like: Any) -> Any:
     """Reads a policy that an earlier version wrote with orbax."""
-    from curious_jax.run import checkpoints
-
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     target = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
-    return checkpoints.read(path, target)
+    return writer.read(path, target)
 
 
 def _folder(run: Path, name: str) -> Path:

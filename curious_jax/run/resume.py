@@ -21,7 +21,7 @@ from curious_jax.errors import ConfigError
 from curious_jax.fit.progress import FREE, SAVED, Progress, find_difference, with_config
 from curious_jax.learner import devices, trainer
 from curious_jax.learner.state import TrainState, no_metrics
-from curious_jax.run import checkpoints, files, manifest, memory, milestones
+from curious_jax.run import checkpoints, files, manifest, memory, milestones, writer
 from curious_jax.run import folder as runfolder
 from curious_jax.types import Env
 
@@ -86,7 +86,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
         earlier, size = folder.rows(found.episodes, found.info.get("metrics"))
         for path in found.damaged:
             files.remove(path)
-        checkpoints.clean(run_checkpoints(run))
+        writer.clean(run_checkpoints(run))
         folder.go_on(config, size)
         milestones.remove_later(Path(run), found.episodes)
     except BaseException as error:
@@ -193,8 +193,8 @@ def read_info(path: Path) -> dict[str, Any]:
     """
     old = checkpoints.is_old(path)
     if not old:
-        manifest.verify(path, checkpoints.PARTS)
-    name = checkpoints.OLD_INFO if old else f"{checkpoints.INFO}/metadata"
+        manifest.verify(path, writer.PARTS)
+    name = checkpoints.OLD_INFO if old else f"{writer.INFO}/metadata"
     wanted = checkpoints.OLD_FORMAT if old else checkpoints.FORMAT
     try:
         info = json.loads(files.read_text(path / name))
@@ -286,7 +286,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> Progress:
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device)
 
     try:
-        tree = checkpoints.read(found.path / checkpoints.STATE, jax.tree.map(target, like))
+        tree = writer.read(found.path / writer.STATE, jax.tree.map(target, like))
     except Exception as error:  # orbax and tensorstore raise many kinds for damaged files
         raise ConfigError(
             f"{found.path}: cannot be read ({checkpoints.reason(error)}); remove it to continue from one before it, "
@@ -299,7 +299,7 @@ def load(found: Found, config: TrainConfig, env: Env) -> Progress:
     progress = with_config(progress, config)
     same = np.all(np.asarray(progress.state.cycle) == progress.cycles)
     if not same or progress.env_steps != checkpoints.step(found.path):
-        raise ConfigError(f"{found.path}: its name, its state and its {checkpoints.INFO} contradict one another")
+        raise ConfigError(f"{found.path}: its name, its state and its {writer.INFO} contradict one another")
     return progress
 
 

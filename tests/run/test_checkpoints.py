@@ -5,10 +5,7 @@ import errno
 import functools
 import json
 import os
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +19,7 @@ from curious_jax import fit, train
 from curious_jax.cli import environment
 from curious_jax.learner import trainer
 from curious_jax.learner.state import TrainState
-from curious_jax.run import checkpoints, manifest, policies
+from curious_jax.run import checkpoints, manifest, policies, writer
 from curious_jax.run import folder as runfolder
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +134,7 @@ def test_what_is_written_is_the_state_at_that_time(make, monkeypatch):
     like = jax.eval_shape(lambda: checkpoints.tree(trainer.init(config, beginning()[1]), moment(1).total))
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), like)
-    found = TrainState(**checkpoints.read(folder / "80" / "state", like)["state"])
+    found = TrainState(**writer.read(folder / "80" / "state", like)["state"])
     found = jax.tree.map(lambda x: jax.random.key_data(x) if x.dtype == state.key.dtype else x, found)
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
 
@@ -202,7 +199,7 @@ def test_a_checkpoint_is_on_the_disk_before_the_one_before_it_goes(make, record)
     record.clear()
     saver.finish(moment(2), 0.5)
     assert record[0] == ("sync", str(folder.parent / "metrics.jsonl"))
-    after = assert_on_disk(record, folder / "160.orbax-checkpoint-tmp", folder / "160", checkpoints.PARTS)
+    after = assert_on_disk(record, folder / "160.orbax-checkpoint-tmp", folder / "160", writer.PARTS)
     assert after[0][:2] == ("rename", str(folder / "80"))
 
 
@@ -236,7 +233,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(make, monkeypatch):
 def test_room_is_asked_for_before_writing(make, monkeypatch):
     saver, folder, _ = make()
     saver.finish(moment(1), 0.5)
-    monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    monkeypatch.setattr(writer.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(checkpoints.SaveError, match=r"No space left on device: 1.0 MiB wanted, 0.0 MiB free.*--resume"):
         saver.finish(moment(2), 0.5)
     assert names(folder) == ["80"]
@@ -270,91 +267,5 @@ def test_debris_is_no_checkpoint_and_goes(make):
     for name in (".80.new", ".state-40.old", "160.orbax-checkpoint-tmp"):
         (folder / name).mkdir()
     assert [p.name for p in checkpoints.states(folder)] == ["80"]
-    checkpoints.clean(folder)
+    writer.clean(folder)
     assert names(folder) == ["80"]
-
-
-# Two at once.
-
-SIDE_BY_SIDE = """
-import faulthandler, sys
-from pathlib import Path
-faulthandler.dump_traceback_later(int(sys.argv[1]), exit=True)  # says where it hung
-import numpy as np
-from curious_jax import config as configs
-from curious_jax.run import checkpoints, policies
-folder, times = Path(sys.argv[2]), int(sys.argv[3])
-config = configs.make_config(world="point", modules=("reach", "push"))
-tree = {"x": [np.full((50, 50), 1.0)] * 10}
-writers = [checkpoints.Writer(folder / "a"), checkpoints.Writer(folder / "b")]
-for number in range(times):
-    for writer in writers:
-        writer.start(number, tree, {"number": number})
-    for name in ("last", "best"):
-        policies.save(folder / "policies" / name, tree, config, {"episodes": number})
-for writer in writers:
-    writer.close()
-print("all done")
-"""
-
-
-def side_by_side(tmp_path, times, seconds):
-    argv = [sys.executable, "-c", SIDE_BY_SIDE, str(seconds), str(tmp_path), str(times)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=seconds + 60)
-    assert done.returncode == 0 and done.stdout == "all done\n", done.stderr
-    for name in ("a", "b"):
-        assert len(checkpoints.states(tmp_path / name)) == times
-        for path in checkpoints.states(tmp_path / name):
-            manifest.verify(path, checkpoints.PARTS)
-
-
-def test_policies_and_states_are_written_side_by_side(tmp_path):
-    side_by_side(tmp_path, 10, 120)
-
-
-@pytest.mark.slow
-def test_policies_and_states_are_written_side_by_side_many_times(tmp_path):
-    side_by_side(tmp_path, 300, 900)
-
-
-# Killed.
-
-WRITING = """
-import itertools, sys, numpy as np
-from pathlib import Path
-from curious_jax.run import checkpoints, files
-writer = checkpoints.Writer(Path(sys.argv[1]))
-for number in itertools.count(1):
-    tree = {"x": np.full((1000, 1000), float(number)), "y": [np.full(100, number)] * 20}
-    print(number, flush=True)
-    writer.start(number, tree, {"number": number})
-    writer.wait()
-    for old in checkpoints.states(Path(sys.argv[1]))[:-1]:
-        files.remove(old)
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_while_writing_leaves_a_whole_checkpoint(tmp_path):
-    import orbax.checkpoint as ocp
-
-    random = np.random.default_rng(1)
-    for attempt in range(5):
-        folder = tmp_path / str(attempt)
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITING, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
-        while int(process.stdout.readline()) < 3:
-            pass
-        time.sleep(random.uniform(0, 0.3))
-        process.kill()
-        process.wait()
-        checkpoints.clean(folder)
-        assert names(folder) == sorted(p.name for p in checkpoints.states(folder))
-        last = checkpoints.states(folder)[-1]
-        manifest.verify(last, checkpoints.PARTS)
-        number = json.loads((last / "info" / "metadata").read_text())["number"]
-        with ocp.StandardCheckpointer() as checkpointer:
-            tree = checkpointer.restore(last / "state")
-        assert last.name == str(number) and number >= 2
-        assert np.all(tree["x"] == number) and all(np.all(y == number) for y in tree["y"])

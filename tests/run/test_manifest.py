@@ -6,23 +6,23 @@ import shutil
 import numpy as np
 import pytest
 
-from curious_jax.run import checkpoints, manifest
+from curious_jax.run import manifest, writer
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A whole checkpoint of a small tree."""
     folder = tmp_path_factory.mktemp("written")
-    writer = checkpoints.Writer(folder)
-    writer.start(7, {"x": np.arange(6.0).reshape(2, 3), "y": [np.ones(3)]}, {"a": 1})
-    writer.close()
-    manifest.verify(folder / "7", checkpoints.PARTS)
+    made = writer.Writer(folder)
+    made.start(7, {"x": np.arange(6.0).reshape(2, 3), "y": [np.ones(3)]}, {"a": 1})
+    made.close()
+    manifest.verify(folder / "7", writer.PARTS)
     return folder / "7"
 
 
 def damaged(path):
     try:
-        manifest.verify(path, checkpoints.PARTS)
+        manifest.verify(path, writer.PARTS)
     except manifest.Damaged:
         return True
     return False

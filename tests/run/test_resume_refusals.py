@@ -14,7 +14,7 @@ from helpers.runs import saved
 from curious_jax import train
 from curious_jax.cli import environment
 from curious_jax.errors import ConfigError
-from curious_jax.run import checkpoints, files, manifest, resume
+from curious_jax.run import checkpoints, files, manifest, resume, writer
 from curious_jax.run import folder as runfolder
 
 
@@ -79,7 +79,7 @@ def edit_info(run, change, step="320"):
     checkpoint = run / "checkpoints" / step
     path = checkpoint / "info" / "metadata"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
-    manifest.seal(checkpoint, checkpoints.PARTS)
+    manifest.seal(checkpoint, writer.PARTS)
 
 
 def test_newer_formats_are_refused(refuse, run):

@@ -64,6 +64,7 @@ OWN_TESTS = {
     "experiments.checks.results": "tests/experiments/checks/test_results.py",
     "experiments.checks.matrix": "tests/experiments/checks/test_matrix.py",
     "experiments.checks.overhead": "tests/experiments/checks/test_overhead.py",
+    "experiments.checks.progress_signal": "tests/experiments/checks/test_progress_signal.py",
     "experiments.tune": "tests/experiments/test_tune.py",
 }
 MORE_EPISODES = ("--episodes", "24")  # for --resume, which takes no other option; the small run has 16

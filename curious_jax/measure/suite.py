@@ -103,16 +103,7 @@ def _change(config: TrainConfig, num_seeds: int = 1, **schedule: int) -> TrainCo
 
 
 def _time_rollout(config: TrainConfig, seconds: float) -> dict[str, Any]:
-    env, num_envs = environment.make_env(config), config.schedule.num_envs
-    batch_s, compile_s = timing.rollout_time(config, env, num_envs, seconds)
-    env_steps_per_s = num_envs * env.episode_length / batch_s
-    return {
-        "physics": env.physics_name,
-        "env_steps_per_s": env_steps_per_s,
-        "physics_steps_per_s": env_steps_per_s * env.physics_steps_per_step,
-        "control_step_ms": 1e3 * batch_s / env.episode_length,
-        "compile_s": compile_s,
-    }
+    return timing.measure_rollouts(config, environment.make_env(config), config.schedule.num_envs, seconds)
 
 
 def _time_update(config: TrainConfig, seconds: float) -> dict[str, Any]:
@@ -123,15 +114,9 @@ def _time_update(config: TrainConfig, seconds: float) -> dict[str, Any]:
 
 
 def _time_cycle(config: TrainConfig, seconds: float) -> dict[str, Any]:
-    env, schedule, num_seeds = environment.make_env(config), config.schedule, config.num_seeds
+    env = environment.make_env(config)
     memory.check(config, env)
-    cycle_s, compile_s = timing.cycle_time(config, env, seconds)
-    return {
-        "cycle_s": cycle_s,
-        "train_env_steps_per_s": num_seeds * schedule.num_envs * env.episode_length / cycle_s,
-        "updates_per_s": num_seeds * schedule.updates_per_cycle / cycle_s,
-        "compile_s": compile_s,
-    }
+    return timing.measure_cycles(config, env, seconds)
 
 
 # What is measured, and the setting that its rows change.

@@ -118,6 +118,30 @@ def count_flop(config: TrainConfig, env: Env) -> float:
     return float(cost["flops"])
 
 
+def measure_rollouts(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dict[str, Any]:
+    """Measures the speed of rollouts in num_envs environments."""
+    batch_s, compile_s = rollout_time(config, env, num_envs, seconds)
+    env_steps_per_s = num_envs * env.episode_length / batch_s
+    return {
+        "physics": env.physics_name,
+        "env_steps_per_s": env_steps_per_s,
+        "physics_steps_per_s": env_steps_per_s * env.physics_steps_per_step,
+        "control_step_ms": 1e3 * batch_s / env.episode_length,
+        "compile_s": compile_s,
+    }
+
+
+def measure_cycles(config: TrainConfig, env: Env, seconds: float) -> dict[str, Any]:
+    """Measures the speed of whole training cycles, all seeds together."""
+    cycle_s, compile_s = cycle_time(config, env, seconds)
+    return {
+        "cycle_s": cycle_s,
+        "train_env_steps_per_s": config.num_seeds * config.schedule.num_envs * env.episode_length / cycle_s,
+        "updates_per_s": config.num_seeds * config.schedule.updates_per_cycle / cycle_s,
+        "compile_s": compile_s,
+    }
+
+
 def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dict[str, Any]:
     """Measures the figures that the benchmark program prints.
 
@@ -125,25 +149,22 @@ def figures(config: TrainConfig, env: Env, num_envs: int, seconds: float) -> dic
       num_envs: environments in the rollouts.
       seconds: how long to run each part.
     """
-    steps = env.episode_length
-    rollout_s, rollout_compile_s = rollout_time(config, env, num_envs, seconds)
-    cycle_s, cycle_compile_s = cycle_time(config, env, seconds)
-    schedule, seeds = config.schedule, config.num_seeds
-    env_steps_per_s = num_envs * steps / rollout_s
+    rollouts, cycles = measure_rollouts(config, env, num_envs, seconds), measure_cycles(config, env, seconds)
+    schedule = config.schedule
     return {
-        "physics": env.physics_name,
+        "physics": rollouts["physics"],
         "num_envs": num_envs,
-        "physics_steps_per_s": env_steps_per_s * env.physics_steps_per_step,
-        "env_steps_per_s": env_steps_per_s,
-        "train_env_steps_per_s": seeds * schedule.num_envs * steps / cycle_s,
-        "updates_per_s": seeds * schedule.updates_per_cycle / cycle_s,
+        "physics_steps_per_s": rollouts["physics_steps_per_s"],
+        "env_steps_per_s": rollouts["env_steps_per_s"],
+        "train_env_steps_per_s": cycles["train_env_steps_per_s"],
+        "updates_per_s": cycles["updates_per_s"],
         "batch_size": schedule.batch_size,
-        "compile_s": rollout_compile_s + cycle_compile_s,
+        "compile_s": rollouts["compile_s"] + cycles["compile_s"],
         "device": jax.devices()[0].device_kind,
         "memory_bytes": peak_memory(),
         "train_num_envs": schedule.num_envs,
         "updates_per_cycle": schedule.updates_per_cycle,
-        "num_seeds": seeds,
+        "num_seeds": config.num_seeds,
         "modules": list(env.modules.names),
         "preset": config.preset,
         "platform": jax.default_backend(),

@@ -8,7 +8,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -88,13 +87,13 @@ def png(runs: Sequence[Run]) -> bytes:
 
 def build(runs: Sequence[Run]) -> str:
     """Returns comparison.html as text."""
-    return Template(Path(page.__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
+    return page.fill(
+        figure(runs),
         title=html.escape(f"{len(runs)} runs"),
         facts=html.escape(" · ".join(run.name for run in runs)),
         evaluated="The last evaluation of each run, with 95 % intervals: over episodes where a run has one seed "
         "(Wilson), over seeds where it has several (Student's t).",
         success=_table(runs),
-        curves=figure(runs).to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False}),
         video="",
         settings=_settings(runs),
     )

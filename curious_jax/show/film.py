@@ -25,8 +25,6 @@ MAX_STAGES = 8  # columns; of more stages, as many are taken at even distances
 ADVISED = 6  # policies to keep
 WIDTH = {".mp4": 1920, ".gif": 960}  # pixels of the whole picture, at most, unless --size says more
 MAX_TILE = 320  # pixels, of a column's width then
-_GAP = 4  # pixels
-_PAPER, _INK = (255, 255, 255), (33, 37, 43)
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def rows(run: Path, seed: int) -> list[Row]:
 
 def tile_size(number: int, suffix: str) -> tuple[int, int]:
     """Returns width and height in pixels of an episode's picture, for so much room beside one another."""
-    width = min(MAX_TILE, (WIDTH[suffix] - _GAP * (number - 1)) // number)
+    width = min(MAX_TILE, (WIDTH[suffix] - video.GAP * (number - 1)) // number)
     return width, width * 3 // 4
 
 
@@ -123,12 +121,13 @@ def frames(
         for time in range(recording.length):
             drawn = _column(renderer, modules, stage, recording, time, goal)
             columns[-1].append(_Packed(drawn))
-            top = _beside([column[time].unpack() for column in columns], len(found))
+            top = video.lay_out([column[time].unpack() for column in columns], len(found))
             growth = growth or Growth(rows, [one.episodes for one in found], top.shape[1])
             still = video.HOLD if time == recording.length - 1 else 1
             for moment in range(still):
                 share = moment / max(still - 1, 1)
-                yield _even(np.vstack([top, growth.picture(stage.episodes + share * (following - stage.episodes))]))
+                below = growth.picture(stage.episodes + share * (following - stage.episodes))
+                yield video.make_even(np.vstack([top, below]))
 
 
 class _Packed:
@@ -147,7 +146,8 @@ def _column(renderer: Any, modules: Any, stage: Stage, recording: Recording, tim
     for episode in range(len(recording.module)):
         marks = [goal(*mark) for mark in video.goals(modules, recording, time, episode)]
         picture = renderer.frame(recording.state(time, episode), marks)
-        parts += [video.labelled(picture, modules, recording, time, episode), _paper(_GAP, picture.shape[1])]
+        picture = video.label_episode(picture, modules, recording, time, episode)
+        parts += [picture, video.paper(video.GAP, picture.shape[1])]
     return np.vstack([_title(stage.title, parts[0].shape[1]), *parts])
 
 
@@ -156,31 +156,11 @@ def _title(text: str, width: int) -> np.ndarray:
     from PIL import Image, ImageDraw, ImageFont
 
     size = max(width / 16, 9.0)
-    image = Image.fromarray(_paper(round(1.8 * size), width))
+    image = Image.fromarray(video.paper(round(1.8 * size), width))
     ImageDraw.Draw(image).text(
-        (width / 2, image.size[1] / 2), text, font=ImageFont.load_default(size), fill=_INK, anchor="mm"
+        (width / 2, image.size[1] / 2), text, font=ImageFont.load_default(size), fill=video.INK, anchor="mm"
     )
     return np.asarray(image)
-
-
-def _beside(columns: Sequence[np.ndarray], number: int) -> np.ndarray:
-    """Lays columns out beside one another, with room for as many as there will be."""
-    height, width = columns[0].shape[:2]
-    whole = _paper(height, number * (width + _GAP) - _GAP)
-    for index, column in enumerate(columns):
-        left = index * (width + _GAP)
-        whole[:, left : left + width] = column
-    return whole
-
-
-def _paper(height: int, width: int) -> np.ndarray:
-    return np.full((height, width, 3), _PAPER, np.uint8)
-
-
-def _even(picture: np.ndarray) -> np.ndarray:
-    """Makes width and height even, as video wants them."""
-    height, width = picture.shape[:2]
-    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 class Growth:
@@ -201,7 +181,7 @@ class Growth:
         at = round(first + per_episode * episodes)
         shown = self._empty.copy()
         shown[:, : at + 1] = self._full[:, : at + 1]
-        shown[: round(0.78 * len(shown)), at : at + 2] = _INK
+        shown[: round(0.78 * len(shown)), at : at + 2] = video.INK
         return shown
 
     @staticmethod

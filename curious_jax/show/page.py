@@ -42,15 +42,21 @@ def build(folder: Path, rows: Sequence[Row], place: Path | None = None) -> str:
     """
     summary, config = (files.read_object(folder / name) for name in (runfolder.SUMMARY, runfolder.CONFIG))
     evaluated, success = _success_table(rows)
-    return Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
+    return fill(
+        figure(rows),
         title=html.escape(folder.resolve().name),
         facts=_facts(summary, config),
         evaluated=evaluated,
         success=success,
-        curves=figure(rows).to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False}),
         video=_video(folder, place),
         settings=_settings(config),
     )
+
+
+def fill(drawn: Any, **parts: str) -> str:
+    """Fills page.html with curves that plotly has drawn, and with the other parts that it names."""
+    within = drawn.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+    return Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(parts, curves=within)
 
 
 def figure(rows: Sequence[Row]) -> Any:

@@ -24,8 +24,8 @@ FORMATS = (".mp4", ".gif")
 PACKAGES = ("PIL", "imageio_ffmpeg")  # what draws and writes them
 FPS = 25  # the arm's control frequency: episodes pass as they would
 HOLD = 20  # frames for which the end of an episode stays
-_GAP = 4  # pixels between tiles
-_PAPER, _INK, _WHITE = (255, 255, 255), (33, 37, 43), (255, 255, 255)
+GAP = 4  # pixels between tiles
+INK, _WHITE = (33, 37, 43), (255, 255, 255)
 _GREEN, _GREY = (22, 150, 82), (120, 124, 132)
 _GIF_COLOURS = 224  # of the first picture; the labels' own, which come later, join them
 
@@ -85,8 +85,8 @@ def frames(renderer: Any, modules: Any, recording: Recording, tiles: int, goal: 
             for episode in range(first, first + tiles):
                 marks = [goal(*mark) for mark in goals(modules, recording, time, episode)]
                 picture = renderer.frame(recording.state(time, episode), marks)
-                shown.append(labelled(picture, modules, recording, time, episode))
-            whole = tiled(shown)
+                shown.append(label_episode(picture, modules, recording, time, episode))
+            whole = tile(shown)
             yield from [whole] * (HOLD if time == recording.length - 1 else 1)
 
 
@@ -95,25 +95,39 @@ def count(recording: Recording, tiles: int) -> int:
     return len(recording.module) // tiles * (recording.length - 1 + HOLD)
 
 
-def tiled(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Lays pictures of one size out in a nearly square grid of even width and height, as video wants them."""
-    columns = math.ceil(math.sqrt(len(pictures)))
+def tile(pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Lays pictures of one size out in a nearly square grid of even width and height."""
+    return make_even(lay_out(pictures, math.ceil(math.sqrt(len(pictures)))))
+
+
+def lay_out(pictures: Sequence[np.ndarray], columns: int) -> np.ndarray:
+    """Lays pictures of one size out row by row, with room for as many beside one another as there are columns."""
     rows = math.ceil(len(pictures) / columns)
     height, width = pictures[0].shape[:2]
-    size = [rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP]
-    whole = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), _PAPER, np.uint8)
+    whole = paper(rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
     for number, picture in enumerate(pictures):
         row, column = divmod(number, columns)
-        top, left = row * (height + _GAP), column * (width + _GAP)
+        top, left = row * (height + GAP), column * (width + GAP)
         whole[top : top + height, left : left + width] = picture
     return whole
 
 
-def labelled(picture: np.ndarray, modules: Any, recording: Recording, time: int, episode: int) -> np.ndarray:
+def paper(height: int, width: int) -> np.ndarray:
+    """Makes an empty picture."""
+    return np.full((height, width, 3), _WHITE, np.uint8)
+
+
+def make_even(picture: np.ndarray) -> np.ndarray:
+    """Makes width and height even, as video wants them."""
+    height, width = picture.shape[:2]
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+
+
+def label_episode(picture: np.ndarray, modules: Any, recording: Recording, time: int, episode: int) -> np.ndarray:
     """Labels a tile: the module's name, whether its goal is reached, how far the episode is."""
     module = int(recording.module[episode])
     name = "all modules at once" if module == FLAT else modules.names[module]
-    paint = _INK if module == FLAT else curves.rgb(module)
+    paint = INK if module == FLAT else curves.rgb(module)
     ended = time == recording.length - 1
     return label(picture, name, paint, bool(recording.solved[time, episode]), time / (recording.length - 1), ended)
 
@@ -256,5 +270,5 @@ def _palette(picture: np.ndarray) -> np.ndarray:
     ]
     found = [value for half in halves for value in (half.getpalette() or [])[: 3 * (_GIF_COLOURS // 2)]]
     modules = [part for index in range(len(curves.COLOURS)) for part in curves.rgb(index)]
-    colours = np.array([*found, *_GREEN, *_GREY, *_INK, *_WHITE, *modules], np.uint8).reshape(-1, 3)
+    colours = np.array([*found, *_GREEN, *_GREY, *INK, *_WHITE, *modules], np.uint8).reshape(-1, 3)
     return np.pad(colours, ((0, 256 - len(colours)), (0, 0)), mode="edge").reshape(16, 16, 3)

@@ -27,15 +27,15 @@ def plain(value, height=60, width=80):
 
 
 def test_tiles_are_laid_out_row_by_row():
-    whole = video.tiled([plain(v) for v in (10, 20, 30)])  # 2 x 2 with one place left
+    whole = video.tile([plain(v) for v in (10, 20, 30)])  # 2 x 2 with one place left
     assert whole.shape == (60 + 4 + 60, 80 + 4 + 80, 3)
     assert (whole[:60, :80] == 10).all() and (whole[:60, 84:] == 20).all() and (whole[64:, :80] == 30).all()
     assert (whole[64:, 84:] == 255).all() and (whole[60:64] == 255).all() and (whole[:, 80:84] == 255).all()
 
 
 def test_odd_sizes_become_even_as_video_wants_them():
-    assert video.tiled([plain(0, 61, 81)]).shape == (62, 82, 3)
-    assert video.tiled([plain(0, 61, 80)] * 2).shape == (62, 164, 3)
+    assert video.tile([plain(0, 61, 81)]).shape == (62, 82, 3)
+    assert video.tile([plain(0, 61, 80)] * 2).shape == (62, 164, 3)
 
 
 def test_a_label_has_the_module_s_colour_and_time_passes_below():

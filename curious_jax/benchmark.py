@@ -67,8 +67,7 @@ def parser() -> options.Parser:
 @program.entry
 def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    arguments = options.read(parser(), argv)
-    given = arguments.rest
+    settings, given = options.read(parser(), argv)
     seconds = options.convert("--seconds", given["seconds"], float)
     if not 0.0 < seconds <= 600.0:
         raise ConfigError(f"--seconds {given['seconds']}: must be more than 0 and at most 600")
@@ -77,7 +76,7 @@ def main(argv: Sequence[str] | None) -> int:
     if given["rows"] is not None and not given["suite"]:
         raise ConfigError(f"--rows {given['rows']}: give it with --suite")
     if given["compile_for"] is not None:
-        return _compile_for(arguments.settings, given)
+        return _compile_for(settings, given)
     for option in ("programs", "keep_hlo"):
         if given[option] is not None:
             raise ConfigError(f"--{option.replace('_', '-')} {given[option]}: give it with --compile-for")
@@ -87,8 +86,8 @@ def main(argv: Sequence[str] | None) -> int:
     from curious_jax.run import memory
 
     platform = jax.default_backend()
-    rollout_config = configs.make_config(platform, **arguments.settings)
-    whole = {k: v for k, v in arguments.settings.items() if k != "num_envs" or given["profile"] or given["suite"]}
+    rollout_config = configs.make_config(platform, **settings)
+    whole = {k: v for k, v in settings.items() if k != "num_envs" or given["profile"] or given["suite"]}
     config = configs.make_config(platform, **whole)
     env = environment.make_env(config)
     memory.check(config, env)

@@ -55,14 +55,13 @@ def parser() -> options.Parser:
 @program.entry
 def main(argv: Sequence[str] | None) -> int:
     """Runs the program; returns its exit status."""
-    arguments = options.read(parser(), argv)
-    out, resumed = arguments.rest.get("out"), arguments.rest.get("resume")
-    wandb = arguments.rest.get("wandb")
+    settings, given = options.read(parser(), argv)
+    out, resumed, wandb = (given.get(name) for name in ("out", "resume", "wandb"))
     if resumed is None:
         runfolder.check(out)
     elif out is not None:
         raise ConfigError(f"--out {out}: a resumed run stays in its folder; leave one of --out and --resume out")
-    start.start_jax(arguments.rest.get("cache"))
+    start.start_jax(given.get("cache"))
     import jax
 
     from curious_jax.run import memory
@@ -71,8 +70,8 @@ def main(argv: Sequence[str] | None) -> int:
 
     sinks.check_wandb(wandb)
     if resumed is not None:
-        return _resume(resumed, arguments.settings, wandb)
-    config = configs.make_config(jax.default_backend(), **arguments.settings)
+        return _resume(resumed, settings, wandb)
+    config = configs.make_config(jax.default_backend(), **settings)
     env = environment.make_env(config)
     _check_videos(config)
     memory_line = memory.check(config, env)

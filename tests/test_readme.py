@@ -188,7 +188,7 @@ def understood(program, argv, monkeypatch):
     elif not hasattr(module, "parser"):
         assert program == "experiments.checks.seed_cost"  # which takes train's options
     elif program in ("curious_jax.train", "curious_jax.benchmark"):
-        configs.make_config("cpu", **options.read(module.parser(), argv).settings)
+        configs.make_config("cpu", **options.read(module.parser(), argv)[0])
     else:
         module.parser().read(argv)
 

@@ -15,7 +15,6 @@ import sys
 import types
 import typing
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -362,16 +361,12 @@ def _typed(data: Any) -> Any:
     }
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Holds what `train` and `benchmark` read from their command line."""
+def read(parser: Parser, argv: Sequence[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parses a command line of a parser that went through `add_settings`.
 
-    settings: dict[str, Any]  # flat, for config.make_config
-    rest: dict[str, Any]  # the program's own options
-
-
-def read(parser: Parser, argv: Sequence[str] | None) -> Arguments:
-    """Parses a command line of a parser that went through `add_settings`."""
+    Returns:
+      Flat settings for config.make_config, and the program's own options.
+    """
     given = parser.read(argv)
     table = configs.fields_by_name()
-    return Arguments(settings(given), {k: v for k, v in given.items() if k not in table and k != "config"})
+    return settings(given), {k: v for k, v in given.items() if k not in table and k != "config"}

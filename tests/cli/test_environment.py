@@ -121,8 +121,8 @@ def test_the_point_world_needs_no_other_option(monkeypatch, tmp_path):
     from curious_jax.cli import parser
     from curious_jax.config import make_config
 
-    given = parser.read(train.parser(), ["--world", "point"])
-    env = environment.make_env(make_config(**given.settings))
+    settings, _ = parser.read(train.parser(), ["--world", "point"])
+    env = environment.make_env(make_config(**settings))
     assert env.modules.names == ("reach", "push")
 
 

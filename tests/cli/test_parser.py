@@ -18,7 +18,7 @@ def parser():
 
 
 def settings(*argv):
-    return options.read(parser(), argv).settings
+    return options.read(parser(), argv)[0]
 
 
 def test_every_setting_has_an_option_with_default_range_and_source():

@@ -131,7 +131,7 @@ def test_the_command_gives_the_same_settings(settings):
     config = tiny_config(**settings)
     words = command.training(config).split()
     assert words[:3] == ["python", "-m", "curious_jax.train"]
-    assert configs.make_config("cpu", **options.read(train_parser(), words[3:]).settings) == config
+    assert configs.make_config("cpu", **options.read(train_parser(), words[3:])[0]) == config
 
 
 def test_the_command_leaves_out_what_the_preset_brings():

@@ -42,7 +42,7 @@ def test_a_cell_is_a_folder_and_a_command_line(tmp_path):
     cell = Cell(condition(algorithm="muvfa", distractors=4), 10, 5)
     assert cell.folder(tmp_path) == tmp_path / "cells" / "algorithm=muvfa,distractors=4" / "seeds-10-14"
     assert Cell(cell.condition, 3, 1).name == "seed-3"
-    read = options.read(train.parser(), cell.arguments()).settings
+    read = options.read(train.parser(), cell.arguments())[0]
     assert read == {**cell.condition.settings, "seed": 10, "num_seeds": 5}
     assert condition(modules="reach+push", epsilon="a/b").name == "modules=reach+push,epsilon=a_b"
 
@@ -54,13 +54,13 @@ def test_a_cell_is_a_folder_and_a_command_line(tmp_path):
 )
 def test_settings_are_typed_and_read_back(settings):
     ((name, value),) = settings.items()
-    assert options.read(train.parser(), grid.as_option(name, value)).settings == settings
+    assert options.read(train.parser(), grid.as_option(name, value))[0] == settings
 
 
 @pytest.mark.parametrize("settings", [dict(window=40, window_span=400), dict(preset="fast", window=60)], ids=str)
 def test_a_cells_command_line_makes_the_run_that_was_asked_for(settings):
     cell = Cell(condition(algorithm="curious", **settings), 3, 1)
-    made = configs.make_config(**options.read(train.parser(), cell.arguments()).settings)
+    made = configs.make_config(**options.read(train.parser(), cell.arguments())[0])
     assert made == cell.condition.config(3, 1)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from curious_jax.cli import markdown
+from curious_jax.cli import parser as options
 from curious_jax.config.fields import ESTIMATORS, GOALS
 from curious_jax.errors import ConfigError
 from curious_jax.show.curves import COLOURS
@@ -52,13 +53,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
     """Lay out estimators with each number of distractors, then goal samplers without any."""
-    try:
-        numbers = [int(text) for text in own.distractors.split(",")]
-    except ValueError:
-        raise ConfigError(f"--distractors {own.distractors}: must be whole numbers, such as 0,7") from None
     plain = {name: value for name, value in settings.items() if not name.startswith("perturb_")}
     found = []
-    for number in numbers:
+    for number in options.whole_numbers("--distractors", own.distractors, "0,7"):
         for name in _names("--estimators", own.estimators):
             given = plain if number else settings
             labels = {"compared": "estimators", "name": name, "distractors": number}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from curious_jax.errors import ConfigError
+from curious_jax.cli import parser as options
 from experiments import probe
 from experiments.analysis import figures, statistics, summary, trials
 from experiments.analysis.table import SUCCESS, Table, finished, modules, select
@@ -31,13 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def conditions(own: Any, settings: dict[str, Any]) -> list[Condition]:
     """Lay out both algorithms with each number of distractors."""
-    try:
-        numbers = [int(text) for text in own.distractors.split(",")]
-    except ValueError:
-        raise ConfigError(f"--distractors {own.distractors}: must be whole numbers, such as 0,4,7") from None
     return [
         Condition({"algorithm": a, "distractors": n}, {**settings, "algorithm": a, "distractors": n})
-        for n in numbers
+        for n in options.whole_numbers("--distractors", own.distractors, "0,4,7")
         for a in ALGORITHMS
     ]
 

@@ -195,6 +195,14 @@ def at_least(name: str, text: str, least: int) -> int:
     return value
 
 
+def whole_numbers(name: str, text: str, example: str) -> tuple[int, ...]:
+    """A program's own option as whole numbers with commas between them. Raises ConfigError, naming the option."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{name} {text}: must be whole numbers, such as {example}") from None
+
+
 def show(value: Any) -> str:
     """A setting's value as it is typed."""
     if isinstance(value, (tuple, list)):

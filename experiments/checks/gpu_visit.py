@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from curious_jax.cli import markdown, program
-from curious_jax.cli.parser import OneLineParser
+from curious_jax.cli.parser import OneLineParser, whole_numbers
 from curious_jax.errors import ConfigError
 from curious_jax.measure import warp_launches
 
@@ -262,13 +262,6 @@ def _device() -> str:
     return told.stdout.strip() if told.returncode == 0 else ""
 
 
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() for word in words):
-        raise ConfigError(f"{option} {text}: must be whole numbers, comma-separated")
-    return tuple(int(word) for word in words)
-
-
 @program.entry
 def main(argv: Sequence[str] | None) -> int:
     """Run the program; returns its exit status."""
@@ -294,10 +287,10 @@ def main(argv: Sequence[str] | None) -> int:
     sizes = Sizes(
         given.physics,
         given.parity_worlds,
-        _numbers("--worlds", given.worlds),
+        whole_numbers("--worlds", given.worlds, "2048,4096"),
         given.batch_size,
         given.many_seeds,
-        _numbers("--seeds", given.seeds),
+        whole_numbers("--seeds", given.seeds, "0,1,2"),
         given.seconds,
         given.train_seconds,
         given.patience,

@@ -280,3 +280,9 @@ def test_negative_numbers_are_values(typed, number):
 def test_a_path_of_nothing_is_refused():
     with pytest.raises(ConfigError, match="--config: is empty: must be a file or folder; see --help"):
         settings("--config", "")
+
+
+def test_whole_numbers_with_commas():
+    assert options.whole_numbers("--distractors", "0, 4,7", "0,7") == (0, 4, 7)
+    with pytest.raises(ConfigError, match="^--distractors 0,x: must be whole numbers, such as 0,7$"):
+        options.whole_numbers("--distractors", "0,x", "0,7")

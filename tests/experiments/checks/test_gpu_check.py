@@ -105,7 +105,7 @@ def test_the_figures_stand_beside_the_goals(tmp_path):
 
 def test_bad_sizes_are_refused_in_one_line(refuse, tmp_path):
     line = refuse(gpu_visit, str(tmp_path / "out"), "--worlds", "many")
-    assert line == "error: --worlds many: must be whole numbers, comma-separated"
+    assert line == "error: --worlds many: must be whole numbers, such as 2048,4096"
     assert not (tmp_path / "out").exists()
     (tmp_path / "gpu.json").write_text("{}")
     assert "holds an earlier visit; give a new folder" in refuse(gpu_visit, str(tmp_path))

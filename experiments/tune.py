@@ -160,6 +160,21 @@ def score(trial: Any, fixed: dict[str, Any], space: Space, seeds: Sequence[int],
     return sum(scores) / len(scores)
 
 
+def open_study(out: Path) -> Any:
+    """Opens the search that a folder keeps, or begins it; several processes may share it."""
+    import optuna
+
+    out.mkdir(parents=True, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(out / "search.log")))
+    return optuna.create_study(
+        storage=storage,
+        study_name="search",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2),
+    )
+
+
 def check_continued(study: Any, asked: dict[str, Any], out: Path) -> None:
     """Note in a study what its trials have in common, and refuse to continue it with anything else.
 
@@ -225,22 +240,13 @@ def main(argv: Sequence[str] | None) -> int:
         raise ConfigError(f"--vary {name}: is given as {option_name(name)} too; leave one of the two out")
     fixed = {"target_success": 0.9, **options.settings(given, apart=("seed", "num_seeds"))}
     check_installed("experiments.tune", "tune", "optuna")
-    import optuna
-
     _check(fixed, space, seeds)
     start.start_jax(given.get("cache"))
-    own.out.mkdir(parents=True, exist_ok=True)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    from optuna.trial import TrialState
-
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(own.out / "search.log")))
-    study = optuna.create_study(
-        storage=storage,
-        study_name="search",
-        load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2),
-    )
+    study = open_study(own.out)
     check_continued(study, {**fixed, "minutes": minutes, "seeds": seeds, "vary": " ".join(own.vary or SPACE)}, own.out)
+
+    import optuna
+    from optuna.trial import TrialState
 
     def run_trial(trial: Any) -> float:
         # A sampler begins at its seed: each trial has its own, or a search that is continued, or has two processes,
@@ -256,14 +262,19 @@ def main(argv: Sequence[str] | None) -> int:
         left = max(0, trials - len(study.get_trials(deepcopy=False, states=ends)))
         study.optimize(run_trial, n_trials=left, callbacks=[_tell, enough])
         status = program.DONE
+    report(study, own.out)
+    return status
+
+
+def report(study: Any, out: Path) -> None:
+    """Prints the best trial so far, and writes it into best.json."""
     done = [t for t in study.trials if t.value is not None]
     if not done:
         print("No trial has come to its end yet; the same command continues.")
-        return status
+        return
     best = {"minutes": study.best_value, "settings": study.best_params, "trials": len(study.trials)}
-    (own.out / "best.json").write_text(json.dumps(best, indent=1) + "\n")
-    print(f"best of {len(done)} whole trials: {study.best_value:.2f} minutes with {_shown(study.best_params)}")
-    return status
+    (out / "best.json").write_text(json.dumps(best, indent=1) + "\n")
+    print(f"best of {len(done)} whole trials: {study.best_value:.2f} minutes with {_list(study.best_params)}")
 
 
 def _tell(_: Any, trial: Any) -> None:
@@ -271,10 +282,10 @@ def _tell(_: Any, trial: Any) -> None:
     refused = trial.user_attrs.get("refused")
     left = f"refused ({refused})" if refused else "given up"
     ended = f"{trial.value:.2f} minutes" if trial.value is not None else left
-    print(f"trial {trial.number}: {ended}, {_shown(trial.params)}", flush=True)
+    print(f"trial {trial.number}: {ended}, {_list(trial.params)}", flush=True)
 
 
-def _shown(settings: dict[str, Any]) -> str:
+def _list(settings: dict[str, Any]) -> str:
     return ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in settings.items())
 
 

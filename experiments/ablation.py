@@ -22,7 +22,7 @@ from curious_jax.cli import parser as options
 from curious_jax.config import option_name
 from curious_jax.errors import ConfigError
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, TIME, Table, ended, labelled, modules, per_seed, select
+from experiments.analysis.table import SUCCESS, TIME, Table, modules, per_seed, select, select_ended, select_rows
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -80,7 +80,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
 def minutes(rows: Table) -> dict[int, float]:
     """Return the minutes of each ended seed from its start to the first evaluation with a mean success of 0.9."""
     found = {}
-    for seed, own in ended(rows).groupby("seed"):
+    for seed, own in select_ended(rows).groupby("seed"):
         reached = own.iloc[:0]
         if SUCCESS in own:  # which a table lacks whose seeds all diverged before an evaluation
             own = own.sort_values("episodes")
@@ -99,7 +99,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
         labels = condition.labels
         keys = [*(f"{SUCCESS}/{name}" for name in names), SUCCESS]
         times = [list(per_seed(rows, labels, first, key, diverged=True).values()) for key in keys]
-        spent = list(minutes(labelled(rows, labels)).values())
+        spent = list(minutes(select_rows(rows, labels)).values())
         if not spent:
             continue
         cells = [labels["changed"], str(len(spent)), *(summary.spread(t) if t else "" for t in times)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments import probe
 from experiments.analysis import figures, summary
-from experiments.analysis.table import SUCCESS, Table, count, curves, ended, select
+from experiments.analysis.table import SUCCESS, Table, count, curves, select, select_ended
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -48,7 +48,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     lines = summary.faster(
         rows, "M-UVFA masters the modules in fewer episodes than MG-ME", {"algorithm": "muvfa"}, {"algorithm": "mgme"}
     )
-    flat = curves(ended(select(rows, algorithm="her")), SUCCESS)
+    flat = curves(select_ended(select(rows, algorithm="her")), SUCCESS)
     if flat.empty:
         return [*lines, "- HER: no seed has finished yet."]
     highest, seeds = flat.mean(axis=1).max(), count(rows, {"algorithm": "her"})

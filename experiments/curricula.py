@@ -27,13 +27,13 @@ from experiments.analysis import figures, statistics, summary
 from experiments.analysis.table import (
     SUCCESS,
     Table,
-    ended,
     ends_at_target,
-    finished,
-    labelled,
     modules,
     per_seed,
     select,
+    select_ended,
+    select_finished,
+    select_rows,
 )
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
@@ -106,7 +106,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
     for ax, (group, names) in zip(axes[len(found) :], impossible, strict=False):
         for look, name in enumerate(names):
             part = select(rows, **group, name=name)
-            figures.line(ax, part.assign(wasted=wasted(part)), "wasted", name, look, "sem")
+            figures.line(ax, part.assign(wasted=sum_wasted(part)), "wasted", name, look, "sem")
         ax.set_ylabel("share p of impossible modules")
         ax.set_ylim(-0.03, 1.03)
         ax.set_title(heading(group), fontsize=10)
@@ -119,21 +119,21 @@ def shares(ax: Any, rows: Table, title: str) -> None:
     """Draw the share p of each module that can be learned, and of all others together."""
     for look, module in enumerate(modules(rows, achievable=True)):
         figures.line(ax, rows, f"p_module/{module}", module, look, "sem")
-    figures.line(ax, rows.assign(wasted=wasted(rows)), "wasted", "impossible ones", len(COLOURS) - 1, "sem")
+    figures.line(ax, rows.assign(wasted=sum_wasted(rows)), "wasted", "impossible ones", len(COLOURS) - 1, "sem")
     ax.set_ylabel("share p")
     ax.set_ylim(-0.03, 1.03)
     ax.set_title(title, fontsize=10)
     figures.legend(ax)
 
 
-def wasted(rows: Table) -> Any:
+def sum_wasted(rows: Table) -> Any:
     """Sum the shares p of the modules that are not evaluated, row by row."""
     known = modules(rows, achievable=True)
     names = [f"p_module/{name}" for name in modules(rows) if name not in known]
     return rows[names].sum(axis=1) if names else 0.0
 
 
-def misjudged(rows: Table) -> Any:
+def measure_error(rows: Table) -> Any:
     """Compute the mean distance of predicted success from evaluated success over achievable modules, row by row."""
     distances = []
     for name in modules(rows, achievable=True):
@@ -154,13 +154,13 @@ def measure(rows: Table, onset: int | None) -> dict[str, dict[int, float]]:
 
     Where seeds end at a target, areas are left out, and so is recovery, which such a seed is not trained to show.
     """
-    whole, every = not ends_at_target(rows), ended(rows)
+    whole, every = not ends_at_target(rows), select_ended(rows)
     if "episodes" not in rows or not len(every):
         return {"mastery": summary.mastery_per_seed(every, {})}
     learning = every[every["episodes"].isna() | (every["episodes"] < onset)] if onset else every
-    rows = select(finished(rows))
-    before = finished(select(learning))
-    table = before.assign(wasted=wasted(before), misjudged=misjudged(before)) if len(before) else before
+    rows = select(select_finished(rows))
+    before = select_finished(select(learning))
+    table = before.assign(wasted=sum_wasted(before), misjudged=measure_error(before)) if len(before) else before
     mean = lambda _, values: float(np.mean(values))  # noqa: E731
     found = {
         "mastery": summary.mastery_per_seed(learning, {}),
@@ -189,7 +189,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     lines: list[str] = []
     for group, names in groups(conditions):
         found = {
-            name: measure(labelled(rows, {**group, "name": name}), onsets[_place({**group, "name": name})])
+            name: measure(select_rows(rows, {**group, "name": name}), onsets[_place({**group, "name": name})])
             for name in names
         }
         lines += ["", f"### {heading(group).capitalize()}", "", table(found), "", *claims(group, found, rows)]

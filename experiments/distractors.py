@@ -15,7 +15,7 @@ import numpy as np
 from curious_jax.cli import parser as options
 from experiments import probe
 from experiments.analysis import figures, statistics, summary, trials
-from experiments.analysis.table import SUCCESS, Table, finished, modules, select
+from experiments.analysis.table import SUCCESS, Table, modules, select, select_finished
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -87,7 +87,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
 def inside(rows: Table, number: int) -> list[str]:
     """Describe forgetting in CURIOUS's trials with this number of distractors."""
     own = select(rows, algorithm="curious", distractors=number)
-    if finished(own).empty or not modules(own):
+    if select_finished(own).empty or not modules(own):
         return []
     keys = (trials.COMPETENCE, SUCCESS)
     told = [line for key in keys for line in trials.lapses_in_words(trials.forgetting(own, key), key)]

@@ -14,7 +14,7 @@ import numpy as np
 from curious_jax.run.rows import FRESH
 from experiments import probe
 from experiments.analysis import figures, statistics, summary
-from experiments.analysis.table import SUCCESS, Table, finished, in_a_row, modules, select
+from experiments.analysis.table import SUCCESS, Table, in_a_row, modules, select, select_finished
 from experiments.engine.command import Experiment, main
 from experiments.engine.grid import Condition
 
@@ -45,7 +45,7 @@ def draw(rows: Table, conditions: Sequence[Condition], path: Path) -> None:
 def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
     """Say which modules end mastered, and when the mean does."""
     labels = conditions[0].labels
-    part = finished(select(rows, **labels))
+    part = select_finished(select(rows, **labels))
     if not len(part):
         return ["- No seed has finished yet."]
     last = {name: at_the_end(part, name) for name in modules(part, achievable=True)}

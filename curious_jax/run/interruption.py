@@ -31,7 +31,7 @@ def is_interactive() -> bool:
     return "ipykernel" in sys.modules or hasattr(sys, "ps1")
 
 
-def heeded(signals: Iterable[signal.Signals]) -> list[signal.Signals]:
+def drop_ignored(signals: Iterable[signal.Signals]) -> list[signal.Signals]:
     """Leaves SIGHUP out where it is ignored, which is nohup's wish."""
     ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
     return [number for number in signals if number not in ignored]
@@ -71,7 +71,7 @@ class Interruption:
             return self
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._handlers = {s: signal.signal(s, self._handle) for s in heeded(SIGNALS)}
+        self._handlers = {s: signal.signal(s, self._handle) for s in drop_ignored(SIGNALS)}
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
         self._thread.start()

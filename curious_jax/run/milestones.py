@@ -31,7 +31,7 @@ def is_due(mean: float, best: float, number: int) -> bool:
     return number > 0 and mark(mean, number) > max(mark(best, number), 0)
 
 
-def kept(run: Path) -> list[int]:
+def find(run: Path) -> list[int]:
     """Lists the training episodes after which policies of a run were kept, in order."""
     names = (path.name for path in (run / runfolder.POLICIES).glob("*"))
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
@@ -39,6 +39,6 @@ def kept(run: Path) -> list[int]:
 
 def remove_later(run: Path, episodes: int) -> None:
     """Removes policies kept after a checkpoint's episodes: a run that continues from there keeps them again."""
-    for number in kept(run):
+    for number in find(run):
         if number > episodes:
             files.remove(run / runfolder.POLICIES / str(number))

@@ -124,7 +124,7 @@ def find(run: str | Path, name: str | int = LAST) -> SavedPolicy:
     if not os.path.isdir(run):  # unlike Path's, False for a name that is too long as well
         raise ConfigError(
             f"{run}: no such folder; {runfolder.nearest(run, zoo.names())}give the folder of a run (it holds "
-            f"{runfolder.CONFIG}), or the name of a policy that comes with curious_jax: {zoo.said()}"
+            f"{runfolder.CONFIG}), or the name of a policy that comes with curious_jax: {zoo.say_names()}"
         )
     folder, old = run, False
     try:
@@ -240,6 +240,6 @@ def _folder(run: Path, name: str) -> Path:
     if not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"{run}: is not the folder of a run (no {runfolder.CONFIG} in it)")
     if name.isdecimal():
-        there = ", ".join(map(str, milestones.kept(run))) or "none (train with --keep-policies N)"
+        there = ", ".join(map(str, milestones.find(run))) or "none (train with --keep-policies N)"
         raise ConfigError(f"{run}: no policy was kept after {name} episodes; there is {there}")
     raise ConfigError(f"{run}: holds no policy yet (no {runfolder.POLICIES}/{name}); let it evaluate once")

@@ -79,7 +79,7 @@ def reopen(run: str | Path, settings: Mapping[str, Any]) -> Reopened:
     folder = runfolder.reopen(run)
     try:
         found = find(run)
-        config = asked(found, settings)
+        config = merge_settings(found, settings)
         env = environment.make_env(config)
         memory_line = memory.check(config, env)
         start = load(found, config, env) if found.saved else None
@@ -234,7 +234,7 @@ def check_same(path: Path, saved: TrainConfig, asked: TrainConfig) -> None:
         )
 
 
-def asked(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
+def merge_settings(found: Found, settings: Mapping[str, Any]) -> TrainConfig:
     """The config to continue with: the run's, with more episodes, another target or other devices when those are given.
 
     Args:

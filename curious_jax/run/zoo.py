@@ -44,10 +44,10 @@ def find(run: Path) -> Path:
     if asked and (shelf() / run.name / _POLICY).is_file():
         return shelf() / run.name
     if len(run.parts) == 2 and asked:
-        raise ConfigError(f"{run}: no such policy; {said()}")
+        raise ConfigError(f"{run}: no such policy; {say_names()}")
     return run
 
 
-def said() -> str:
+def say_names() -> str:
     """Says in a few words which policies there are."""
     return f"there are {', '.join(names())}" if names() else "none came with this copy of curious_jax"

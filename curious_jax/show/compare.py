@@ -171,7 +171,7 @@ def _settings(runs: Sequence[Run]) -> str:
         return "<p>All settings are the same.</p>"
     heads = "".join(f"<th>{html.escape(head)}</th>" for head in ["setting", *(run.name for run in runs)])
     lines = [
-        f"<td>{html.escape(name)}</td>" + "".join(f"<td>{html.escape(page.shown(value))}</td>" for value in values)
+        f"<td>{html.escape(name)}</td>" + "".join(f"<td>{html.escape(page.say_value(value))}</td>" for value in values)
         for name, values in found.items()
     ]
     table = "".join(f"<tr>{line}</tr>" for line in [heads, *lines])

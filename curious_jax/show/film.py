@@ -51,7 +51,7 @@ def stages(run: Path, seed_index: int = 0) -> list[Stage]:
     Raises:
       ConfigError: when the run kept no policies, or one of them cannot be read.
     """
-    kept = milestones.kept(run)
+    kept = milestones.find(run)
     if not kept and not (run / runfolder.CONFIG).is_file():
         raise ConfigError(f"--progress: {run} is a policy alone, without those of its way; give the folder of a run")
     if not kept:

@@ -134,7 +134,7 @@ def _success_table(rows: Sequence[Row]) -> tuple[str, str]:
 def _facts(summary: dict[str, Any], config: dict[str, Any]) -> str:
     """Returns one line: algorithm, modules, and how the run ended."""
     distractors = f" + {config['distractors']} distractors" if config.get("distractors") else ""
-    parts = [f"{config.get('algorithm', '')} on {shown(config.get('modules', []))}{distractors}"]
+    parts = [f"{config.get('algorithm', '')} on {say_value(config.get('modules', []))}{distractors}"]
     for name in _FACTS:
         if name in summary:
             value = summary[name]
@@ -172,12 +172,12 @@ def _settings(config: dict[str, Any]) -> str:
     sections = []
     for group, values in groups.items():
         lines = "".join(
-            f"<tr><td>{html.escape(k)}</td><td>{html.escape(shown(v))}</td></tr>" for k, v in values.items()
+            f"<tr><td>{html.escape(k)}</td><td>{html.escape(say_value(v))}</td></tr>" for k, v in values.items()
         )
         sections.append(f"<section><h3>{html.escape(group)}</h3><table>{lines}</table></section>")
     return "".join(sections)
 
 
-def shown(value: Any) -> str:
+def say_value(value: Any) -> str:
     """Says a setting's value."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -68,7 +68,7 @@ class Videos:
                     self._log(path, progress.episodes)
             except Exception as error:  # no OpenGL, a full disk: the run is worth more
                 self._every = 0
-                self._note(f"{self._folder}: {sinks.said(error)}; the run continues without videos")
+                self._note(f"{self._folder}: {sinks.say_error(error)}; the run continues without videos")
 
     def is_due(self, progress: Progress) -> bool:
         """Tells whether this is every Nth evaluation; after a resume the same ones as without."""

@@ -121,10 +121,10 @@ class Optional:
             action(self._sink)
         except Exception as error:  # whatever another package may raise: the run is worth more
             self._sink = None
-            self._note(f"{self._name}: {said(error)}; the run continues without it")
+            self._note(f"{self._name}: {say_error(error)}; the run continues without it")
 
 
-def said(error: Exception) -> str:
+def say_error(error: Exception) -> str:
     """Returns an exception in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
@@ -295,5 +295,5 @@ def optional(
         try:
             sinks.append(Optional(name, make(), note))
         except Exception as error:
-            note(f"{name}: {said(error)}; the run continues without it")
+            note(f"{name}: {say_error(error)}; the run continues without it")
     return sinks

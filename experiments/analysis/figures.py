@@ -15,7 +15,7 @@ from curious_jax.run.rows import FRESH
 from curious_jax.show import curves as show
 from curious_jax.show.curves import COLOURS, MARKERS
 from experiments.analysis import statistics
-from experiments.analysis.table import SUCCESS, TARGET, Table, count, curves, ends_at_target, finished
+from experiments.analysis.table import SUCCESS, TARGET, Table, count, curves, ends_at_target, select_finished
 
 LOOK = {"curious": 0, "muvfa": 1, "her": 2, "mgme": 3}  # the same colour in every figure
 NAMES = {"curious": "CURIOUS", "muvfa": "M-UVFA", "her": "HER (flat goal)", "mgme": "MG-ME"}
@@ -55,7 +55,7 @@ def line(ax: Any, rows: Table, key: str, label: str, look: int, kind: str = "sem
     yet, at the evaluations that all of them have. Seeds that were trained until a target was met have no common length:
     each has its own line, with a mark at the end, which is hollow where the target was not met.
     """
-    found = curves(rows if ends_at_target(rows) or not len(finished(rows)) else finished(rows), key)
+    found = curves(rows if ends_at_target(rows) or not len(select_finished(rows)) else select_finished(rows), key)
     if found.empty:
         return
     found = found.abs() if absolute else found
@@ -96,7 +96,7 @@ def significant(a: Table, b: Table) -> np.ndarray:
 
     Only seeds that were trained to their end count, and only evaluations of which both sides have LEAST or more.
     """
-    first, second = curves(finished(a), SUCCESS), curves(finished(b), SUCCESS)
+    first, second = curves(select_finished(a), SUCCESS), curves(select_finished(b), SUCCESS)
     found = []
     for episode in first.index.intersection(second.index):
         x, y = first.loc[episode].dropna(), second.loc[episode].dropna()

@@ -21,9 +21,9 @@ from experiments.analysis.table import (
     count,
     ends_at_target,
     in_a_row,
-    labelled,
     modules,
     per_seed,
+    select_rows,
 )
 from experiments.engine.grid import Condition
 
@@ -224,7 +224,7 @@ def states(table: Table, conditions: Sequence[Condition]) -> list[str]:
     """Say which seeds are not done, and why."""
     lines = []
     for condition in conditions:
-        own = labelled(table, condition.labels)
+        own = select_rows(table, condition.labels)
         reasons = own[REASON].fillna("") if REASON in own else [""] * len(own)
         seeds: dict[tuple[str, str], set[int]] = {}
         for state, reason, seed in zip(own[STATUS], reasons, own["seed"]):

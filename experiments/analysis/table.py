@@ -79,7 +79,7 @@ def build(planned: Sequence[Planned], seeds: Iterable[int]) -> Table:
         for seed in sorted(wanted.intersection(one.seeds)):
             head = {**columns(one.cell.condition.labels), "seed": seed, STATUS: state}
             head |= {name: value for name, value in more.items() if value is not None}
-            own = evaluations.judged(one.cell, one.found.config, one.found.rows, seed, one.state is CellState.DIVERGED)
+            own = evaluations.take(one.cell, one.found.config, one.found.rows, seed, one.state is CellState.DIVERGED)
             rows += [{**head, **row} for row in own] or [head]
     table = pd.DataFrame(rows)
     table = table.astype({name: "Int64" for name in COUNTERS if name in table})  # whole, where some seeds lack them
@@ -115,7 +115,7 @@ def read(path: Path) -> Table:
     return pd.read_csv(path).rename(columns=RENAMED)
 
 
-def labelled(table: Table, labels: Mapping[str, Any]) -> Table:
+def select_rows(table: Table, labels: Mapping[str, Any]) -> Table:
     """Select the rows with these labels, evaluations or not."""
     for name, value in columns(labels).items():
         if value is None:
@@ -127,25 +127,25 @@ def labelled(table: Table, labels: Mapping[str, Any]) -> Table:
 
 def select(table: Table, **labels: Any) -> Table:
     """Select the rows with these labels that hold an evaluation."""
-    rows = labelled(table[table["episodes"].notna()] if "episodes" in table else table.iloc[:0], labels)
+    rows = select_rows(table[table["episodes"].notna()] if "episodes" in table else table.iloc[:0], labels)
     return rows.astype({"episodes": int}) if "episodes" in rows else rows
 
 
-def finished(table: Table) -> Table:
+def select_finished(table: Table) -> Table:
     """Select the rows of seeds that were trained to their end."""
     return table[table[STATUS] == DONE]
 
 
-def ended(table: Table) -> Table:
+def select_ended(table: Table) -> Table:
     """Select the rows of seeds that were trained to their end or diverged."""
     return table[table[STATUS].isin(ENDED)]
 
 
 def count(table: Table, labels: Mapping[str, Any] | None = None) -> Seeds:
     """Count the seeds of one condition, or of all, each once per condition."""
-    own = labelled(table, labels or {})
+    own = select_rows(table, labels or {})
     own = own.drop_duplicates([*own.columns[: list(own.columns).index("seed")], "seed"])
-    return Seeds(len(own), len(ended(own)), int((own[STATUS] == DIVERGED).sum()))
+    return Seeds(len(own), len(select_ended(own)), int((own[STATUS] == DIVERGED).sum()))
 
 
 def curves(table: Table, key: str) -> Table:
@@ -163,7 +163,7 @@ def per_seed(
     Args:
       diverged: the seeds that diverged count too, with what they have until then, which may be nothing.
     """
-    found = curves((ended if diverged else finished)(select(table, **labels)), key)
+    found = curves((select_ended if diverged else select_finished)(select(table, **labels)), key)
     own = {int(seed): found[seed].dropna() for seed in found}
     own = {seed: curve for seed, curve in own.items() if len(curve)}
     made = {seed: measure(curve.index.to_numpy(), curve.to_numpy()) for seed, curve in own.items()}
@@ -180,7 +180,7 @@ def in_a_row(
       fresh: the same metric on the fresh episodes that follow an evaluation at the target: it stands behind that one.
       diverged: the seeds that diverged count too, with what they have until then, which may be nothing.
     """
-    rows, names = (ended if diverged else finished)(select(table, **labels)), ["seed", "episodes", key]
+    rows, names = (select_ended if diverged else select_finished)(select(table, **labels)), ["seed", "episodes", key]
     parts = [rows[names].assign(again=False)]
     if fresh in rows:
         parts.append(rows[["seed", "episodes", fresh]].set_axis(names, axis=1).assign(again=True))
@@ -192,7 +192,7 @@ def in_a_row(
 
 def _diverged_without(table: Table, labels: Mapping[str, Any], known: Iterable[int]) -> list[int]:
     """List the seeds of a condition that diverged and have no value yet."""
-    own = labelled(table, labels)
+    own = select_rows(table, labels)
     return sorted({int(seed) for seed in own[own[STATUS] == DIVERGED]["seed"]} - set(known))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.analysis import statistics, summary
 from experiments.analysis.statistics import MASTERED, Lapse
-from experiments.analysis.table import SUCCESS, Table, curves, finished, modules, per_seed, select
+from experiments.analysis.table import SUCCESS, Table, curves, modules, per_seed, select, select_finished
 
 COMPETENCE = "competence"
 WORDS = {COMPETENCE: "competence", SUCCESS: "success on evaluation goals"}
@@ -26,7 +26,7 @@ def forgetting(rows: Table, key: str = COMPETENCE) -> list[tuple[str, int, Lapse
     """List every lapse: (module, seed, what happened)."""
     found = []
     for name in modules(rows, achievable=True):
-        height, share = (curves(finished(rows), f"{k}/{name}") for k in (key, "p_module"))
+        height, share = (curves(select_finished(rows), f"{k}/{name}") for k in (key, "p_module"))
         for seed in height:
             curve = height[seed].dropna()  # seeds that met a target have shorter curves
             own = statistics.lapses(curve.index, curve.to_numpy(), share[seed][curve.index].to_numpy())
@@ -36,7 +36,7 @@ def forgetting(rows: Table, key: str = COMPETENCE) -> list[tuple[str, int, Lapse
 
 def phases(rows: Table) -> list[str]:
     """Say in which order each trial masters the modules, and when."""
-    seeds = sorted(finished(rows)["seed"].unique())
+    seeds = sorted(select_finished(rows)["seed"].unique())
     if not seeds:
         return ["- No seed has finished yet."]
     orders = Counter(" → ".join(order(rows, seed)) or "none" for seed in seeds)

@@ -29,7 +29,7 @@ from experiments.engine.evaluations import (
     has_ended,
     has_met_target,
     is_shorter,
-    lacking,
+    lacks,
     length,
     read_rows,
 )
@@ -78,10 +78,10 @@ def inspect(cell: Cell, out: Path) -> Inspection:
     if config:
         check_config(cell, config, folder)
     rows, problem = read_rows(folder / runfolder.METRICS)
-    complete = config is not None and not problem and not lacking(cell, config, rows) and has_ended(cell, config, rows)
+    complete = config is not None and not problem and not lacks(cell, config, rows) and has_ended(cell, config, rows)
     state = _state(folder, note, config is not None, complete)
     shorter = state is CellState.DONE and config and is_shorter(cell, config) and not has_met_target(cell, config, rows)
-    if config and shorter and not (problem or changed(folder, note)):
+    if config and shorter and not (problem or find_changed(folder, note)):
         if not checkpoints(folder):
             raise ConfigError(
                 f"--episodes {length(cell)}: {folder} ended after {config.schedule.episodes} and kept no checkpoint "
@@ -92,9 +92,9 @@ def inspect(cell: Cell, out: Path) -> Inspection:
         return Inspection(state, reason=note.get("reason", ""))
     if state is CellState.STARTED:
         return Inspection(state, rows, note.get("reason", ""), config=config)
-    problem = problem or changed(folder, note)
+    problem = problem or find_changed(folder, note)
     problem = problem or (
-        lacking(cell, config, rows, state is CellState.DIVERGED) if config else f"{runfolder.CONFIG} cannot be read"
+        lacks(cell, config, rows, state is CellState.DIVERGED) if config else f"{runfolder.CONFIG} cannot be read"
     )
     return Inspection(CellState.DAMAGED, reason=problem) if problem else Inspection(state, rows, config=config)
 
@@ -165,7 +165,7 @@ def read_config(folder: Path) -> TrainConfig | None:
         return None
 
 
-def changed(folder: Path, note: dict[str, Any]) -> str:
+def find_changed(folder: Path, note: dict[str, Any]) -> str:
     """Name the file that is not what it was when the cell ended; empty when none is."""
     noted = note.get("sha256")
     for name, checksum in noted.items() if isinstance(noted, dict) else ():
@@ -205,14 +205,14 @@ def damage(folder: Path) -> str:
     problem = ""
     for path in checkpoints(folder):
         manifest = files.read_object(path / MANIFEST)
-        problem = changed(path, manifest) if manifest else f"{MANIFEST} cannot be read"
+        problem = find_changed(path, manifest) if manifest else f"{MANIFEST} cannot be read"
         if not problem or path.name.startswith("state-"):
             return ""
         problem = f"checkpoint {path.name} is damaged: {problem}"
     return problem
 
 
-def begun(folder: Path) -> bool:
+def has_begun(folder: Path) -> bool:
     """Say whether anything was ever run in a cell."""
     return folder.exists() or note_path(folder).exists()
 

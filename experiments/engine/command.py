@@ -256,7 +256,7 @@ def prepare(request: Request, seen: Inspections | None = None) -> list[Cell]:
         for condition in request.conditions:
             conditions.check_condition(out, condition, longer=not report_only)
         planned = _plan(request, seen)
-        if report_only and not any(cells.begun(one.cell.folder(out)) for one in planned):
+        if report_only and not any(cells.has_begun(one.cell.folder(out)) for one in planned):
             raise ConfigError(f"--report-only: {out} holds none of these cells; leave it out to run them")
         _check_writable(out)
         for condition in () if report_only else request.conditions:
@@ -381,7 +381,7 @@ def _kept(packed: Path, request: Request) -> Any:
         lengths, target = [evaluations.list_due(config)[-1] for config in configs], configs[0].target_success
         own, asked = table.select(rows, **condition.labels), lengths[0]
         last = int(own["episodes"].max()) if len(own) and own["episodes"].notna().any() else asked
-        if last > max(lengths) or (target is None and len(table.finished(own)) and last not in lengths):
+        if last > max(lengths) or (target is None and len(table.select_finished(own)) and last not in lengths):
             raise ConfigError(
                 f"--episodes: {packed} has evaluations up to {last} and {asked} is asked for; give the options that "
                 "made it (its summary.md begins with them)"

@@ -37,7 +37,7 @@ def parse_rows(data: bytes) -> tuple[list[Row], str]:
     return rows, ""
 
 
-def lacking(cell: Cell, config: TrainConfig, rows: list[Row], diverged: bool = False) -> str:
+def lacks(cell: Cell, config: TrainConfig, rows: list[Row], diverged: bool = False) -> str:
     """Say what the rows of an ended run lack; empty when nothing.
 
     A run that reached its target or diverged has ended early. One that was lengthened has an evaluation more where it
@@ -75,7 +75,7 @@ def meets_target(config: TrainConfig, row: Row) -> bool:
     return target is not None and fresh is not None and bool(fresh >= target)
 
 
-def judged(cell: Cell, config: TrainConfig | None, rows: list[Row], seed: int, diverged: bool = False) -> list[Row]:
+def take(cell: Cell, config: TrainConfig | None, rows: list[Row], seed: int, diverged: bool = False) -> list[Row]:
     """Return the evaluations of one seed that a measure may use, alike however the seed was run.
 
     They end at the one that met the run's target: a group trains until all of its seeds have met it. Those off the

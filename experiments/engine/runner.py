@@ -19,7 +19,7 @@ from typing import Any
 
 from curious_jax.cli import program
 from curious_jax.errors import ConfigError
-from curious_jax.run.interruption import heeded
+from curious_jax.run.interruption import drop_ignored
 from experiments.engine import cells, evaluations
 from experiments.engine.cells import CellState
 from experiments.engine.grid import Cell
@@ -90,7 +90,7 @@ class Stop:
     def __enter__(self) -> "Stop":
         self._earlier: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            for number in heeded(SIGNALS):
+            for number in drop_ignored(SIGNALS):
                 self._earlier[number] = signal.signal(number, self._handle)
         return self
 

@@ -140,7 +140,7 @@ def test_what_four_devices_saved_opens_on_one(four, capsys):
     run = four / "run"
     found = resume.find(run)
     assert found.config.devices == 4
-    config = resume.asked(found, {"devices": 1})
+    config = resume.merge_settings(found, {"devices": 1})
     env = environment.make_env(config)
     progress = resume.load(found, config, env)
     like = trainer.init(config, env)

@@ -53,7 +53,7 @@ def test_a_run_keeps_the_untrained_policy_and_those_that_pass_a_mark(kept_run):
     for row in rows:
         due += [row["episodes"]] if milestones.is_due(row["eval/success"], best, 100) else []
         best = max(best, row["eval/success"])
-    assert milestones.kept(kept_run) == due and len(due) > 1
+    assert milestones.find(kept_run) == due and len(due) > 1
     assert policies.find(kept_run, str(due[1])).info["mean_success"] == [rows[due[1] // 8 - 1]["eval/success"]]
     untrained = policies.load(kept_run, "0")
     config = dataclasses.replace(untrained.config, num_seeds=1)
@@ -65,7 +65,7 @@ def test_keeping_changes_no_figure_and_no_other_file(kept_run, finished_run):
     """finished_run has half as many episodes, and the same settings otherwise."""
     rows = [without_timings(runfolder.read_rows(run)) for run in (kept_run, finished_run)]
     assert rows[0][:2] == rows[1]
-    assert milestones.kept(finished_run) == []
+    assert milestones.find(finished_run) == []
     names = [{path.name for path in run.iterdir()} for run in (kept_run, finished_run)]
     assert names[0] == names[1]
 
@@ -77,8 +77,8 @@ def test_a_resumed_run_keeps_the_same_policies(kept_run, small, tmp_path, capsys
     shutil.copytree(kept_run / "policies" / "0", half / "policies" / "24")  # kept after the checkpoint, then killed
     assert train.main(["--resume", str(half), "--episodes", "32"]) == 0
     assert_same_run(kept_run, half)
-    assert milestones.kept(half) == milestones.kept(kept_run)
-    for number in milestones.kept(half):
+    assert milestones.find(half) == milestones.find(kept_run)
+    for number in milestones.find(half):
         pair = [policies.load(run, str(number)).policy for run in (kept_run, half)]
         jax.tree.map(np.testing.assert_array_equal, *pair)
 
@@ -88,7 +88,7 @@ def test_what_is_kept_after_a_checkpoint_goes(tmp_path):
     for name in ("0", "8", "24", "last"):
         policies.save(tmp_path / "policies" / name, {"w": np.zeros(2)}, config, {"episodes": 8})
     milestones.remove_later(tmp_path, 8)
-    assert milestones.kept(tmp_path) == [0, 8] and (tmp_path / "policies" / "last").is_dir()
+    assert milestones.find(tmp_path) == [0, 8] and (tmp_path / "policies" / "last").is_dir()
 
 
 def test_a_policy_that_was_not_kept_is_refused_with_those_that_were(kept_run, finished_run):

@@ -42,8 +42,8 @@ def test_changed_options_are_refused(refuse, finished_run, argv, mentions):
 
 def test_options_that_change_nothing_may_be_given(run):
     found = resume.find(run)
-    assert resume.asked(found, {"modules": ("reach", "push"), "hidden_size": 8}) == found.config
-    assert resume.asked(found, {"episodes": 40}).schedule.episodes == 40
+    assert resume.merge_settings(found, {"modules": ("reach", "push"), "hidden_size": 8}) == found.config
+    assert resume.merge_settings(found, {"episodes": 40}).schedule.episodes == 40
 
 
 def test_a_run_does_not_end_before_its_sensor_fails(run):
@@ -52,7 +52,7 @@ def test_a_run_does_not_end_before_its_sensor_fails(run):
     fails = dataclasses.replace(found.config.perturbation, perturb_at=30)
     found = dataclasses.replace(found, config=dataclasses.replace(found.config, schedule=schedule, perturbation=fails))
     with pytest.raises(ConfigError, match="^--episodes 20: the sensor fails after 30; give as many or more$"):
-        resume.asked(found, {"episodes": 20})
+        resume.merge_settings(found, {"episodes": 20})
 
 
 def test_folders_without_a_checkpoint_are_refused(refuse, run, tmp_path):

@@ -47,7 +47,7 @@ def test_a_last_policy_that_was_kept_too_is_shown_once(kept, tmp_path):
 
 
 def test_of_many_stages_eight_are_shown_the_first_and_the_last_among_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(film.milestones, "kept", lambda run: list(range(0, 300, 10)))
+    monkeypatch.setattr(film.milestones, "find", lambda run: list(range(0, 300, 10)))
     found = lambda run, name="last": SimpleNamespace(  # noqa: E731
         info={"episodes": 300 if name == "last" else int(name), "mean_success": [0.1, 0.5]}
     )

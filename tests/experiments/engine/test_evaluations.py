@@ -21,7 +21,7 @@ def rows(*episodes, fresh=None):
 
 
 def judge(found, seed=0, **more):
-    return [row["episodes"] for row in evaluations.judged(CELL, CONFIG, found, seed, **more)]
+    return [row["episodes"] for row in evaluations.take(CELL, CONFIG, found, seed, **more)]
 
 
 def test_what_is_due():
@@ -44,7 +44,7 @@ def test_an_evaluation_off_the_grid_counts_only_where_a_run_ended_by_itself():
 
 
 def test_without_a_config_all_evaluations_are_returned():
-    assert [row["episodes"] for row in evaluations.judged(CELL, None, rows(10, 17), 1)] == [10, 17]
+    assert [row["episodes"] for row in evaluations.take(CELL, None, rows(10, 17), 1)] == [10, 17]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_without_a_config_all_evaluations_are_returned():
     ],
 )
 def test_what_a_run_lacks(found, lacks):
-    assert evaluations.lacking(CELL, CONFIG, found) == lacks
+    assert evaluations.lacks(CELL, CONFIG, found) == lacks
 
 
 def test_a_target_is_met_when_every_seed_met_it_on_fresh_episodes():

@@ -81,7 +81,7 @@ def test_rows_are_found_again_by_their_labels(tmp_path, values):
         for one in conditions:
             expected = evaluations.list_due(one.config())
             assert list(table.select(held, **one.labels)["episodes"]) == expected
-            assert len(table.labelled(held, one.labels)) == len(expected)
+            assert len(table.select_rows(held, one.labels)) == len(expected)
 
 
 def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path):
@@ -104,7 +104,7 @@ def test_the_table_has_a_row_per_seed_and_evaluation_and_drops_nothing(tmp_path)
     assert records(table.read(tmp_path / "table.csv")) == [
         {k: pytest.approx(v) if isinstance(v, float) else v for k, v in r.items()} for r in rows
     ]
-    assert list(table.finished(table.select(built, algorithm="curious"))["seed"]) == [0, 0, 1, 1]
+    assert list(table.select_finished(table.select(built, algorithm="curious"))["seed"]) == [0, 0, 1, 1]
     assert table.select(built, algorithm="muvfa").empty
     assert table.curves(table.select(built, algorithm="curious"), "eval/success")[1].to_dict() == pytest.approx(
         {10: 0.2, 20: 0.3}

@@ -112,7 +112,7 @@ def write(folder: Path, saved: "policies.SavedPolicy", index: int, name: str) ->
         if isinstance(success, list):
             success = success[index]
         info = {"episodes": loaded.episodes, "mean_success": success}
-        policies.save(folder, loaded.policy, loaded.config, info, pages)
+        policies.save(folder, loaded.params, loaded.config, info, pages)
         return f"show it with: {program.command('play', folder)}"
     policy = portable.make(loaded)
     with files.atomic_folder(folder) as scratch:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def policy(path, index=0):
-    return policies.load(path, seed_index=index).policy
+    return policies.load(path, seed_index=index).params
 
 
 def same(a, b):

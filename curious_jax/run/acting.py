@@ -180,7 +180,7 @@ def load_policy(
       ConfigError: when there is no such policy, it cannot be read, or the hub's client is not installed.
     """
     loaded = policies.load(path, which, seed_index, physics)
-    return TrainedPolicy(loaded.config, loaded.env, loaded.policy, loaded.episodes)
+    return TrainedPolicy(loaded.config, loaded.env, loaded.params, loaded.episodes)
 
 
 def save_policy(path: str | Path, progress: Progress) -> None:

@@ -1,6 +1,6 @@
 """Builds the ONNX graph of a policy: obs [N, O], goal [N, G], module [N] -> action [N, A].
 
-It is built from the arrays of `formats.portable` with the helpers of the onnx package, in operators of a version that
+It is built from the arrays of `portable.make` with the helpers of the onnx package, in operators of a version that
 runtimes have had for years.
 """
 
@@ -36,7 +36,7 @@ def build(arrays: dict[str, np.ndarray], about: dict[str, Any], metadata: dict[s
     """Makes the model file.
 
     Args:
-      arrays, about: what `formats.portable` made.
+      arrays, about: what `portable.make` made.
       metadata: what the file is to say of itself.
     """
     graph = _Graph()

@@ -54,7 +54,7 @@ class Loaded(NamedTuple):
 
     config: TrainConfig  # of this one seed
     env: Env
-    policy: PolicyParams
+    params: PolicyParams
     offset: jax.Array | None  # [O], what the sensors are off by (perturbation.py)
     episodes: int  # that it was trained for
 
@@ -157,7 +157,7 @@ def load(
 ) -> Loaded:
     """Loads a trained policy with the world it was trained in.
 
-    `loaded = load("runs/mine")`, then `loaded.policy` are the parameters of the function that
+    `loaded = load("runs/mine")`, then `loaded.params` are the parameters of the function that
     `setup(loaded.config, loaded.env)` makes, and `loaded.config.modules` what it can be asked for.
 
     Args:

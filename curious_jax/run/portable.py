@@ -34,8 +34,8 @@ def make(loaded: Loaded) -> Portable:
     Raises:
       ConfigError: when a module's goal moves in a way that the arrays cannot say, or the policy is not finite.
     """
-    config, modules, normalizer = loaded.config.normalizer, loaded.env.modules, loaded.policy.normalizer
-    layers = networks.actor_layers(loaded.policy.actor)
+    config, modules, normalizer = loaded.config.normalizer, loaded.env.modules, loaded.params.normalizer
+    layers = networks.actor_layers(loaded.params.actor)
     arrays: dict[str, Any] = {}
     for part, moments in (("obs", normalizer.obs), ("goal", normalizer.goal)):
         mean, deviation = np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance))

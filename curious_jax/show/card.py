@@ -64,7 +64,7 @@ def make(saved: SavedPolicy, loaded: Loaded, file: str | None, seed_index: int =
             "normalize": config.normalizer.normalize,
             "std_floor": config.normalizer.std_floor,
             "clip": config.normalizer.clip,
-            "observations_seen": float(loaded.policy.normalizer.obs.weight.max()),
+            "observations_seen": float(loaded.params.normalizer.obs.weight.max()),
         },
         "network": _network(loaded),
         "training": {
@@ -114,9 +114,9 @@ def _control(period: float | None, steps: int) -> dict[str, Any]:
 
 def _network(loaded: Loaded) -> dict[str, Any]:
     """Tells the actor's sizes; of experts, each one's; of the actor of a learner of one's own, its parameters alone."""
-    parameters = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(loaded.policy.actor))
+    parameters = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(loaded.params.actor))
     try:
-        layers = networks.actor_layers(loaded.policy.actor)
+        layers = networks.actor_layers(loaded.params.actor)
     except ConfigError:
         return {"activation": NOT_RECORDED, "parameters": parameters}
     experts = layers[0]["weight"].ndim == 3

@@ -54,7 +54,7 @@ def recorder(loaded: Loaded, module: Any) -> Callable[[Loaded, jax.Array], Recor
     play = jax.jit(functools.partial(_episodes, run))
 
     def record(one: Loaded, key: jax.Array) -> Recording:
-        states, goal, solved, overflow = jax.device_get(play(one.policy, one.offset, key, module))
+        states, goal, solved, overflow = jax.device_get(play(one.params, one.offset, key, module))
         check_overflow(overflow)
         return Recording(states, goal, solved, np.asarray(module))
 

@@ -4,7 +4,7 @@ The reason: they call `jax.device_put_replicated`, which jax 0.10 no longer has.
 migration notes for pmap describe.
 
 Remove this file, and the call of `apply` in brax_env.py, when a brax is out whose trainers do not call it, and
-pyproject.toml asks for that version: tests/test_brax_env.py fails when it is time.
+pyproject.toml asks for that version: tests/envs/test_brax_env.py fails when it is time.
 """
 
 from collections.abc import Sequence

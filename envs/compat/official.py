@@ -5,7 +5,7 @@ integer, is `in` a tuple of MuJoCo enums. Since MuJoCo 3.12 that is false for eq
 fails an assertion when it is made. Here they are written again, with types compared as plain integers.
 
 Remove this file, and the call of `apply` in official.py, when a gymnasium-robotics is out whose Fetch-v4 environments
-can be made without it, and pyproject.toml asks for that version: tests/test_official.py fails when it is time.
+can be made without it, and pyproject.toml asks for that version: tests/envs/test_official.py fails when it is time.
 """
 
 import functools

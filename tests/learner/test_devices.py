@@ -149,7 +149,7 @@ def test_what_four_devices_saved_opens_on_one(four, capsys):
         assert (a.shape, a.dtype, a.devices()) == (b.shape, b.dtype, b.devices())
     assert jax.random.key_impl(progress.state.key) == jax.random.key_impl(like.key)
 
-    policy = policies.load(run).policy
+    policy = policies.load(run).params
     rng = np.random.default_rng(0)
     obs = rng.normal(size=(PROBES, env.obs_size)).astype(np.float32)
     goal = rng.normal(size=(PROBES, env.modules.goal_size)).astype(np.float32)

@@ -154,12 +154,12 @@ def test_a_damaged_run_is_never_another(whole, tmp_path, capsys, count):
     shutil.copytree(whole, tmp_path / "b")
     shutil.rmtree(tmp_path / "b" / "checkpoints" / "480")
     earlier = reopened(tmp_path / "b").start
-    acting = {name: policies.load(whole, name).policy for name in (policies.LAST, policies.BEST)}
+    acting = {name: policies.load(whole, name).params for name in (policies.LAST, policies.BEST)}
     rows = report.read(whole)
     for what, run in damages(whole, copy, count, RUN_FILES):
         for name, policy in acting.items() if "policies" in what or "config" in what else ():
             got = opened(capsys, policies.load, run, name)
-            assert got is None or same(got.policy, policy), what
+            assert got is None or same(got.params, policy), what
         if any(name in what for name in RUN_FILES[:3]):
             read = opened(capsys, reported, run)
             assert read is None or read == rows, what
@@ -178,7 +178,7 @@ def test_a_damaged_policy_is_never_another(whole, tmp_path, capsys, count):
     truth, seen = policies.load(folder), {"same": 0, "refused": 0}
     for what, policy in damages(folder, tmp_path / "copy", count):
         got = opened(capsys, policies.load, policy)
-        assert got is None or (same(got.policy, truth.policy) and got.config == truth.config), what
+        assert got is None or (same(got.params, truth.params) and got.config == truth.config), what
         seen["refused" if got is None else "same"] += 1
     print(seen)
     assert seen["refused"]

@@ -243,7 +243,7 @@ def test_a_strangers_policy_imports_nothing_unasked(served, tmp_path, monkeypatc
     copy = tmp_path / "copy"
     loaded = policies.load(ROOT / "pretrained" / "fetch-push")
     config = policies.configs.from_dict(policies.configs.to_dict(loaded.config) | {"imports": ["colorsys"]})
-    policies.save(copy, loaded.policy, config, {"episodes": 1, "mean_success": 0.0})
+    policies.save(copy, loaded.params, config, {"episodes": 1, "mean_success": 0.0})
     put(served, "a/b", copy)
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     with pytest.raises(ConfigError, match="hub:a/b: wants to import your Python module colorsys; .*--import colorsys"):

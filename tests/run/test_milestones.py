@@ -58,7 +58,7 @@ def test_a_run_keeps_the_untrained_policy_and_those_that_pass_a_mark(kept_run):
     untrained = policies.load(kept_run, "0")
     config = dataclasses.replace(untrained.config, num_seeds=1)
     fresh = policy_params(trainer.init(config, environment.make_env(config)))
-    jax.tree.map(np.testing.assert_array_equal, untrained.policy, fresh)
+    jax.tree.map(np.testing.assert_array_equal, untrained.params, fresh)
 
 
 def test_keeping_changes_no_figure_and_no_other_file(kept_run, finished_run):
@@ -79,7 +79,7 @@ def test_a_resumed_run_keeps_the_same_policies(kept_run, small, tmp_path, capsys
     assert_same_run(kept_run, half)
     assert milestones.find(half) == milestones.find(kept_run)
     for number in milestones.find(half):
-        pair = [policies.load(run, str(number)).policy for run in (kept_run, half)]
+        pair = [policies.load(run, str(number)).params for run in (kept_run, half)]
         jax.tree.map(np.testing.assert_array_equal, *pair)
 
 

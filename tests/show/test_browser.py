@@ -71,7 +71,7 @@ def test_the_users_policy_and_its_start_are_in_it(built):
     assert [module["name"] for module in world["modules"]] == policy["modules"] == ["reach", "push"]
     assert world["locked"] and policy["episodes"] == loaded.episodes
     mean = np.float32(policy["arrays"]["obs.mean"])
-    assert np.array_equal(mean, np.asarray(loaded.policy.normalizer.obs.mean))
+    assert np.array_equal(mean, np.asarray(loaded.params.normalizer.obs.mean))
 
 
 def test_without_the_page_one_line_says_what_to_do(tmp_path, monkeypatch):
@@ -88,6 +88,6 @@ def test_worlds_that_the_page_cannot_show_are_refused(options):
 
 def test_policies_that_the_page_cannot_play_are_refused():
     loaded = policies.load("fetch-push")
-    widened = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), loaded.policy.actor)
+    widened = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), loaded.params.actor)
     with pytest.raises(ConfigError, match="mine: the page plays policies of curious and muvfa"):
-        browser.describe_policy(loaded._replace(policy=loaded.policy.replace(actor=widened)), "mine")
+        browser.describe_policy(loaded._replace(params=loaded.params.replace(actor=widened)), "mine")

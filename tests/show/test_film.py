@@ -20,7 +20,7 @@ def keep(run, episodes, success=None):
     found = policies.find(run)
     loaded = policies.load(found)
     policies.save(
-        run / "policies" / str(episodes), loaded.policy, found.config, {"episodes": episodes, "mean_success": success}
+        run / "policies" / str(episodes), loaded.params, found.config, {"episodes": episodes, "mean_success": success}
     )
 
 

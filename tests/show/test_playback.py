@@ -59,7 +59,7 @@ def test_it_succeeds_as_often_as_evaluation_does(loaded):
     rate = playback.record(loaded, jax.random.key(0), np.zeros(400, int)).solved[-1].mean()
     run = setup(loaded.config, loaded.env)
     batch = jax.jit(functools.partial(evaluation.batch_success, run))
-    success, _ = batch(loaded.policy, jax.random.key(1), np.zeros(400, np.int32))
+    success, _ = batch(loaded.params, jax.random.key(1), np.zeros(400, np.int32))
     assert rate == pytest.approx(float(success.mean()), abs=0.15)  # four standard errors of the difference at 1/2
 
 
@@ -75,5 +75,5 @@ def test_one_of_several_seeds(two_seed_run):
     export = policies.find(two_seed_run)
     first, second = (policies.load(export, seed_index=index) for index in (0, 1))
     assert (first.config.seed, second.config.seed, second.config.num_seeds) == (5, 6, 1)
-    leaves = zip(jax.tree.leaves(first.policy.actor), jax.tree.leaves(second.policy.actor))
+    leaves = zip(jax.tree.leaves(first.params.actor), jax.tree.leaves(second.params.actor))
     assert any(not np.array_equal(a, b) for a, b in leaves)

@@ -128,6 +128,6 @@ def test_of_several_seeds_the_first_is_played(begun, monkeypatch, tmp_path):
     made = recordings.Videos(CONFIG, env, tmp_path, Painter, None, lambda line: None)
     made(dataclasses.replace(start, cycles=4, metrics=(row(16),)))
     one, module = seen[0]
-    for leaf, both in zip(jax.tree.leaves(one.policy), jax.tree.leaves(policy_params(start.state)), strict=True):
+    for leaf, both in zip(jax.tree.leaves(one.params), jax.tree.leaves(policy_params(start.state)), strict=True):
         np.testing.assert_array_equal(leaf, both[0])
     assert one.config.num_seeds == 1 and module.tolist() == [0, 1]

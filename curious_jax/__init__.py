@@ -59,7 +59,14 @@ def __dir__() -> list[str]:
 
 
 class _Callable(ModuleType):
-    """A module that is called as its function of the same name."""
+    """A module that is called as its function of the same name.
+
+    `fit` and `evaluate` are names of the interface and of modules. Python puts a module into its package under its name
+    once it is imported, whoever imports it; so the module itself must be what a user can call:
+
+        progress = curious_jax.fit(config, env)
+        from curious_jax.fit import Progress
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
@@ -84,7 +91,7 @@ def _is_program() -> bool:
 
 
 def _end_on_ctrl_c() -> None:
-    """Makes Ctrl-C end the process without a traceback while it imports; `cli.program.run` takes over from there."""
+    """Makes Ctrl-C end the process without a traceback while it imports (who holds it when: cli/program.py)."""
     with contextlib.suppress(ValueError):  # in a thread
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)

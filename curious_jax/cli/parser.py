@@ -330,7 +330,7 @@ def read_config(file: str | Path) -> dict[str, Any]:
     if not isinstance(data, dict) or not (in_yaml or isinstance(data.get("modules"), list)):
         raise ConfigError(f"--config {file}: is not a run's config.json")
     try:
-        return configs.flat(_typed(data) if in_yaml else data)
+        return configs.flatten(_typed(data) if in_yaml else data)
     except ConfigError as error:
         raise ConfigError(f"--config {file}: {error}") from None
 

@@ -1,4 +1,12 @@
-"""Holds what the programs share: exit statuses, errors in one line, and the hints that they print."""
+"""Holds what the programs share: exit statuses, errors in one line, and the hints that they print.
+
+Ctrl-C (SIGINT) has one holder at a time. While a program's modules are imported it ends the process without a word
+(curious_jax/__init__.py). From `run` on it raises KeyboardInterrupt, which `run` answers with status 130
+(_interruptible). While `train` trains, the first one asks for the end after the cycle and for a checkpoint, with the
+other signals that end programs (run/interruption.py); where an experiment runs, it is passed on to its trainings
+(experiments/engine/runner.py, Stop). Where nobody holds it, as `curious_jax.fit` is called from Python, fit takes it
+for its own time (fit/keyboard.py). Each gives it back to the one before.
+"""
 
 import contextlib
 import errno

@@ -5,7 +5,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,7 +219,7 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
 PLATFORM_SETTINGS: dict[str, dict[str, Any]] = {"tpu": {"packed": False}}
 
 # Settings that every config.json of a whole run holds, of whatever version; few files of some settings name them all.
-WHOLE = frozenset({
+_HELD_BY_RUNS = frozenset({
     *("modules", "distractors", "algorithm", "world", "seed", "hidden_size", "hidden_layers", "discount", "batch_size"),
     *("target_rate", "window", "self_evaluation", "num_envs", "updates_per_cycle", "capacity", "episodes"),
 })  # fmt: skip
@@ -345,14 +345,14 @@ def from_dict(data: Mapping[str, Any]) -> TrainConfig:
     Raises:
       ConfigError: on a setting that does not exist or cannot be used.
     """
-    return make_config(**flat(data))
+    return make_config(**flatten(data))
 
 
-def flat(data: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
     """Flat settings for `make_config` from plain data, nested as to_dict makes it or flat, each checked by itself.
 
-    A run's own config.json that lacks a setting is older than that setting, which is then off, as it was, whatever the
-    preset of that name brings today.
+    A whole run's config.json (`is_whole`) that lacks a setting is older than that setting, which is then off, as it
+    was, whatever the preset of that name brings today.
 
     Raises:
       ConfigError: on a setting that does not exist or cannot be used.
@@ -367,7 +367,15 @@ def flat(data: Mapping[str, Any]) -> dict[str, Any]:
         old = OLD_VALUES.get(name, {})
         result[name] = old[held] if isinstance(held, str) and held in old else _coerced(table[name][1], held)
         check(name, table[name][1], result[name])
-    if result.keys() >= WHOLE:
-        brought = {name for those in (PRESET_SETTINGS, PLATFORM_SETTINGS) for own in those.values() for name in own}
-        result = {name: table[name][1].default for name in sorted(brought)} | result
-    return result
+    return (_presets_off() if is_whole(result) else {}) | result
+
+
+def is_whole(names: Iterable[str]) -> bool:
+    """Tells whether settings of these names are a whole run's: its preset has been laid out in them."""
+    return _HELD_BY_RUNS <= set(names)
+
+
+def _presets_off() -> dict[str, Any]:
+    """Gives every setting that some preset or platform brings as it is where none does."""
+    brought = {name for those in (PRESET_SETTINGS, PLATFORM_SETTINGS) for own in those.values() for name in own}
+    return {name: fields_by_name()[name][1].default for name in sorted(brought)}

@@ -4,7 +4,7 @@ In a notebook, or at Python's prompt, a second Ctrl-C ends the call after its cy
 Python.
 
 Python runs signal handlers between bytecodes only, and compiled cycles are one long call. So a thread reads
-the signals from the wake-up pipe that Python's C handler fills at once.
+the signals from the wake-up pipe that Python's C handler fills at once. Who holds Ctrl-C when: cli/program.py.
 """
 
 import _thread

@@ -1,4 +1,19 @@
-"""The way back into a run: its last whole checkpoint (checkpoints.py), what may change, and the state itself."""
+"""Takes a run up again: its last whole checkpoint (checkpoints.py), what may change, and the state itself.
+
+`reopen` takes these steps in this order, and changes nothing in the folder before all of them have passed:
+
+    step                  gives                                     refuses
+    find                  the last checkpoint that is whole         no run's folder; results without a whole checkpoint;
+                                                                    a config.json of another run than the checkpoint
+    merge_settings        the config to continue with               any new setting but MAY_CHANGE; fewer episodes than
+                                                                    are done
+    load                  the progress, with the state              damaged arrays, keys of another kind, and a name
+                                                                    and a state that contradict one another
+    with_config (of fit)  that progress under the new config        a setting that a cycle depends on, once more
+
+Settings of fit's FREE may differ between config.json and its checkpoint: they shape no state. MAY_CHANGE names what a
+user may type beside --resume.
+"""
 
 import dataclasses
 import json

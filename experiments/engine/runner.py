@@ -81,7 +81,7 @@ def places(jobs: int, devices: Sequence[str] = ()) -> list[Place]:
 
 @dataclass
 class Stop:
-    """Notes the signals that ask for the end and passes them on to the trainings, which save."""
+    """Notes the signals that ask for the end and passes them on to the trainings, which save (see cli/program.py)."""
 
     signal: int = 0  # the last one's number
     count: int = 0

@@ -192,7 +192,7 @@ def findings(rows: Table, conditions: Sequence[Condition]) -> list[str]:
             name: measure(select_rows(rows, {**group, "name": name}), onsets[_place({**group, "name": name})])
             for name in names
         }
-        lines += ["", f"### {heading(group).capitalize()}", "", table(found), "", *claims(group, found, rows)]
+        lines += ["", f"### {heading(group).capitalize()}", "", *table(found), "", *claims(group, found, rows)]
     return lines
 
 
@@ -209,7 +209,7 @@ COLUMNS = {
 }
 
 
-def table(found: dict[str, dict[str, dict[int, float]]]) -> str:
+def table(found: dict[str, dict[str, dict[int, float]]]) -> list[str]:
     """Make a markdown table, a row per name, best mean rank in episodes to mastery first."""
     ranks = mean_ranks({name: values["mastery"] for name, values in found.items()})
     shown = [key for key in COLUMNS if any(any(found[name].get(key, {}).values()) for name in found)]  # not all zero
@@ -224,7 +224,7 @@ def table(found: dict[str, dict[str, dict[int, float]]]) -> str:
             as_time = summary.spread if key == "recovery" else lambda v: summary.interval(statistics.bootstrap(v))
             cells.append(as_time(own) if own else "")
         rows.append(cells)
-    return markdown.table(head, rows)
+    return markdown.table(head, rows).splitlines()
 
 
 def claims(group: Labels, found: dict[str, dict[str, dict[int, float]]], rows: Table) -> list[str]:

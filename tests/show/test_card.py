@@ -147,7 +147,7 @@ def test_a_folder_below_one_called_policies_hands_success_on_too(finished_run, t
 
 
 def test_an_actor_of_another_kind_is_told_by_its_size():
-    own = SimpleNamespace(policy=SimpleNamespace(actor={"matrix": np.zeros((3, 4)), "shift": np.zeros(4)}))
+    own = SimpleNamespace(params=SimpleNamespace(actor={"matrix": np.zeros((3, 4)), "shift": np.zeros(4)}))
     told = card._network(own)
     assert told["parameters"] == 16 and "hidden" not in told
     assert "not recorded" in card._layers(told)

@@ -6,6 +6,7 @@ worlds for other people's trainers.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +43,8 @@ def make(
     """
     from envs.errors import ArgumentError
 
-    if distractors < 0:
-        raise ArgumentError("distractors", "must be 0 or more", distractors)
+    if not isinstance(distractors, numbers.Integral) or distractors < 0:
+        raise ArgumentError("distractors", "must be a whole number of 0 or more", distractors)
     if world == "fetch":
         from envs.fetch import env
 

@@ -154,6 +154,9 @@ def create(
       ArgumentError: for a bad module, physics or start, or a physics that is not installed.
     """
     names, mixed = list_names(names), start_name == mixture.MIXED
+    known = (*start.STARTS, mixture.MIXED)
+    if start_name not in known:
+        raise ArgumentError("start", f"must be one of {', '.join(known)}", start_name)
     start_name = start.STARTS[0] if mixed else start_name
     # Before the scene: a bad name should cost nothing.
     layout = ObservationLayout(fetch_modules.cubes_needed(names), distractors)

@@ -58,9 +58,17 @@ class Mixture:
 
         Which start it was is told by the gripper's place; starts that share one have their goals in one place, too.
         """
-        grippers = jnp.asarray(np.stack([start.gripper for start in self.starts]))
-        away = jnp.square(first[ObservationLayout.gripper_position] - grippers).sum(axis=1)
-        return self.place_goal(jnp.argmin(away), goal, module)
+        return self.place_goal(self.seen(first), goal, module)
+
+    def seen(self, first: Any) -> Any:
+        """[..., O] -> [...]: the index of the start that lies nearest to a first observation's gripper.
+
+        Takes NumPy or JAX arrays.
+        """
+        xp = first.__array_namespace__()
+        grippers = xp.asarray(np.stack([start.gripper for start in self.starts]))
+        away = xp.square(first[..., None, ObservationLayout.gripper_position] - grippers).sum(axis=-1)
+        return xp.argmin(away, axis=-1)
 
     def only(self, name: str) -> Mixture:
         """Returns the mixture of one start alone; modules that it does not suit have none."""
@@ -84,6 +92,6 @@ def make(table: ModuleTable) -> Mixture:
 
 def _kind(name: str) -> str | None:
     """Returns reach, push, pnp or stack; None for a distractor, and for a module of one's own."""
-    if name in registered() or name.startswith("distractor"):
+    if name in registered() or name.startswith(fetch_modules.DISTRACTOR):
         return None
     return fetch_modules.parse(name)[0]

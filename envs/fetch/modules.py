@@ -20,6 +20,7 @@ STACK_HEIGHT = 0.475  # m, centre of a cube on another
 GUIDED_RADIUS = 0.03  # m, a cube closer than this to the gripper is at hand, and one closer to its goal is there
 STACK_CLEARANCE = 0.06  # m, 1.2 x TOLERANCE between gripper and goal for a stack to count
 
+DISTRACTOR = "distractor"  # and its number, from 1, is the name of its module
 _FORMS = "reach, push, pnp, stack, pushK, pnpK, stackKonJ (such as push2, stack2on3)"
 
 
@@ -70,6 +71,8 @@ def table(names: Sequence[str], layout: Any, centre: Sequence[float] = START_GRI
 
 def judged_by(name: str, layout: Any) -> tuple[slice, ...]:
     """Slices of the observation that the module's reward looks at; the first is what its goal speaks of."""
+    if name.startswith(DISTRACTOR):
+        return (layout.distractor_position(int(name.removeprefix(DISTRACTOR))),)
     kind, cube, _ = parse(name)
     if kind == "reach":
         return (layout.gripper_position,)
@@ -169,7 +172,7 @@ def _on_table(name: str, position: slice, centre: Sequence[float], what: str, ac
 def _distractor(number: int, layout: Any, centre: Sequence[float]) -> Module:
     """An out-of-reach cube with goals inside the reachable box: never solved."""
     place = layout.distractor_position(number)
-    return _on_table(f"distractor{number}", place, centre, f"distractor {number}", achievable=False)
+    return _on_table(f"{DISTRACTOR}{number}", place, centre, f"distractor {number}", achievable=False)
 
 
 def _stack(name: str, top: slice, base: slice, gripper: slice, centre: Sequence[float]) -> Module:

@@ -28,7 +28,7 @@ class NumpyFetch:
       env: the arm as the learner has it.
     Attributes:
       model, data: MuJoCo's; `data` is the state.
-      start: where episodes start.
+      start: where episodes start; another may be put in its place before `reset`.
     """
 
     def __init__(self, env: FetchEnv):
@@ -94,3 +94,9 @@ def place_distractors(rng: np.random.Generator, count: int) -> np.ndarray:
     low, high = zip(c.DISTRACTOR_X, c.DISTRACTOR_Y, strict=True)
     xy = rng.uniform(low, high, (count, 2))
     return np.concatenate([xy, np.full((count, 1), c.CUBE_REST_HEIGHT)], axis=1)
+
+
+def move_distractors(rng: np.random.Generator, distractors: np.ndarray) -> np.ndarray:
+    """Distractors [count, 3] a control step later: a Gaussian step of 5 mm in x and y."""
+    step = rng.normal(0.0, c.DISTRACTOR_STEP, (len(distractors), 2))
+    return distractors + np.pad(step, ((0, 0), (0, 1)))

@@ -4,13 +4,13 @@
     import envs.gymnasium_env
 
     gymnasium.make("CuriousFetchPush-v0", render_mode="rgb_array")
-    gymnasium.make("CuriousFetch-v0", modules=("reach", "push2"))
+    gymnasium.make("CuriousFetch-v0", modules=("reach", "push2"), distractors=2, start="mixed", reward_type="dense")
     gymnasium.make_vec("CuriousFetchPush-v0", num_envs=2048, physics="warp")
 
 Single environments run on C MuJoCo and NumPy, several times faster than a compiled call per step would; the vector
 environment runs on any physics backend. Observations are dicts of `observation`, `achieved_goal` and `desired_goal`;
-reward is 0 when solved and -1 otherwise; `compute_reward` gives it for other goals, any number at a time, so that
-hindsight replay works.
+reward is 0 when solved and -1 otherwise, or dense; `compute_reward` gives it for other goals, any number at a time, so
+that hindsight replay works.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Goals as vectors, with a reward from those alone, for goal-conditioned learners of others; NumPy only.
+"""Goals as vectors, with a reward from those alone, for goal-conditioned learners of others.
 
 The Gymnasium interface asks for `compute_reward(achieved_goal, desired_goal, info)`, without the observation. So the
 achieved goal holds all that a module's reward looks at. Per module, in metres:
@@ -6,8 +6,7 @@ achieved goal holds all that a module's reward looks at. Per module, in metres:
     reach         gripper x y z
     push, pnp     cube x y z; a push goal's z is a cube's at rest
     stack         cube x y z, gripper x y z; desired: the place for the cube, twice
-
-The rewards themselves are the module table's: they are given an observation in which only those places are filled.
+    distractor1   distractor x y z; a goal is as push's
 
 Several modules lie side by side, zero outside the active one's slots, with its one-hot descriptor behind them, in the
 achieved and the desired goal alike: hindsight then stays within an episode's module.
@@ -15,18 +14,21 @@ achieved and the desired goal alike: hindsight then stays within an episode's mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+import envs
 from envs import module_names
 from envs.errors import ArgumentError
 from envs.fetch import modules as m
 from envs.fetch import start as starts
-from envs.fetch.env import FetchEnv, create
-from envs.modules import list_names
+from envs.fetch.env import FetchEnv
+from envs.gymnasium_env.slots import Slots, make_slots
+
+REWARD_TYPES = ("sparse", "dense")
 
 
 class GoalSpace:
@@ -35,19 +37,17 @@ class GoalSpace:
     Args:
       env: the arm with these modules.
       start: where its episodes start; goals lie around the gripper there.
+      reward_type: sparse or dense, see `reward`.
     Raises:
       ArgumentError: for registered modules, whose rewards are functions of whole observations.
     """
 
-    def __init__(self, env: FetchEnv, start: str):
+    def __init__(self, env: FetchEnv, start: str, reward_type: str):
         self.layout, self.names = env.layout, env.modules.names
-        self._modules: tuple[Any, ...] = env.modules.modules  # their functions take NumPy arrays too
-        for name in self.names:
-            if name in m.registered():
-                raise ArgumentError("modules", f"{name}: only reach, push, pnp and stack have rewards from goals alone")
-        self.centre = np.asarray(starts.goal_centre(start))
-        self._parts = [m.judged_by(name, env.layout) for name in self.names]
-        ends = np.cumsum([0] + [3 * len(parts) for parts in self._parts])
+        self._table, self._mixture, self._dense = env.modules, env.mixture, reward_type == "dense"
+        self.centre = np.asarray(starts.goal_centre(starts.STARTS[0] if env.mixture else start))
+        self._parts = [make_slots(module, env.layout) for module in env.modules.modules]
+        ends = np.cumsum([0] + [part.size for part in self._parts])
         self._slots = [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
     @property
@@ -81,49 +81,49 @@ class GoalSpace:
         xy = self.centre + rng.uniform(-m.GOAL_RANGE, m.GOAL_RANGE, (len(module), 2))
         points = np.column_stack([xy, m.REST_HEIGHT + rng.uniform(0.0, m.MAX_LIFT, len(module))])
         desired = self._empty(module)
-        for i, slot in enumerate(self._slots):
-            desired[module == i, slot] = self._desired(i, points[module == i, : self._modules[i].goal_size])
+        for i, rows, part, slot in self._active(module):
+            desired[rows, slot] = part.sample(rng, points + self._away(i, obs))[rows]
         return self.moved(desired, obs)
 
     def moved(self, desired: np.ndarray, obs: np.ndarray) -> np.ndarray:
         """[n, G], [n, O] -> [n, G]: the goals as they stand now; a stack's follows its base cube."""
         module, desired = self.module(desired), desired.copy()
-        for i, slot in enumerate(self._slots):
-            rows = module == i
-            goal = self._modules[i].goal_at(self._goal(i, desired[rows]), obs[rows])
-            desired[rows, slot] = self._desired(i, goal)
+        for _, rows, part, slot in self._active(module):
+            desired[rows, slot] = part.moved(desired[:, slot], obs)[rows]
         return desired
 
     def achieved(self, module: np.ndarray, obs: np.ndarray) -> np.ndarray:
         """[n], [n, O] -> [n, G]: what the active modules' rewards look at."""
         achieved = self._empty(module)
-        for i, slot in enumerate(self._slots):
-            rows = module == i
-            achieved[rows, slot] = np.concatenate([obs[rows][:, part] for part in self._parts[i]], axis=1)
+        for _, rows, part, slot in self._active(module):
+            achieved[rows, slot] = part.achieved(obs)[rows]
         return achieved
 
-    def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """[..., G], [..., G] -> [...] float32: 0 when solved and -1 otherwise; NaN is never solved.
+    def solved(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """[..., G], [..., G] -> [...] bool; NaN is never solved.
 
         Raises:
           ValueError: for goals of another size.
         """
-        achieved, desired = np.asarray(achieved, np.float32), np.asarray(desired, np.float32)
-        if not achieved.shape[-1:] == desired.shape[-1:] == (self.size,):
-            given = f"{achieved.shape} and {desired.shape}"
-            raise ValueError(f"goals of {', '.join(self.names)} are arrays [..., {self.size}], got {given}")
-        module = self.module(desired)
-        solved = np.zeros(np.broadcast_shapes(achieved.shape[:-1], module.shape), bool)
-        for i, slot in enumerate(self._slots):
-            obs = np.zeros((*achieved.shape[:-1], self.layout.size), np.float32)
-            for number, part in enumerate(self._parts[i]):
-                obs[..., part] = achieved[..., slot][..., 3 * number : 3 * number + 3]
-            solved |= self._modules[i].solved(obs, self._goal(i, desired)) & (module == i)
-        return np.where(solved, 0.0, -1.0).astype(np.float32)
+        return self._ask(lambda part, *goals: part.solved(*goals), bool, achieved, desired)
 
-    def point(self, desired: np.ndarray) -> np.ndarray:
-        """[G] -> [3] m: where the goal is."""
-        return desired[self._slots[int(self.module(desired))]][:3]
+    def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """[..., G], [..., G] -> [...] float32: 0 when solved and -1 otherwise.
+
+        Where the reward is dense: minus the distance in m from the goal to what is to be brought there; -1 for NaN.
+
+        Raises:
+          ValueError: for goals of another size.
+        """
+        if not self._dense:
+            return np.where(self.solved(achieved, desired), 0.0, -1.0).astype(np.float32)
+        distance = self._ask(lambda part, *goals: part.distance(*goals), np.float32, achieved, desired)
+        return np.where(np.isnan(distance), np.float32(-1.0), -distance)
+
+    def mark(self, desired: np.ndarray, obs: np.ndarray) -> tuple[np.ndarray, float | None]:
+        """[G], [O] -> where pictures mark the goal, if its numbers are a place, and the radius of the ball there."""
+        i = int(self.module(desired))
+        return self._table.place(i, self._parts[i].goal(desired[self._slots[i]]), obs), self._table.radii[i]
 
     def module(self, desired: np.ndarray) -> np.ndarray:
         """[..., G] -> [...]: the module whose goal it is."""
@@ -131,13 +131,32 @@ class GoalSpace:
             return np.zeros(desired.shape[:-1], int)
         return np.argmax(desired[..., -self.num_modules :], axis=-1)
 
-    def _goal(self, index: int, desired: np.ndarray) -> np.ndarray:
-        """[..., G] -> [..., d]: the goal as the module has it."""
-        return desired[..., self._slots[index]][..., : self._modules[index].goal_size]
+    def _away(self, index: int, first: np.ndarray) -> np.ndarray:
+        """[n, O] -> [n, 3] m: how far a module's goals are from those of the usual start in episodes that begin so."""
+        away = np.zeros((len(first), 3))
+        if self._mixture is not None:
+            x = self._table.slots[index].start
+            away[:, :2] = self._mixture.shift[self._mixture.seen(first), index, x : x + 2]
+        return away
 
-    def _desired(self, index: int, goal: np.ndarray) -> np.ndarray:
-        """[n, d] -> [n, 3 or 6]: the module's goal as it stands in its slots."""
-        return np.tile(m.goal_point(goal), len(self._parts[index]))
+    def _active(self, module: np.ndarray) -> Iterator[tuple[int, np.ndarray, Slots, slice]]:
+        """Yields each module that occurs in [...]: its number, where it does [...], what fills its slots, and these."""
+        for i, (part, slot) in enumerate(zip(self._parts, self._slots, strict=True)):
+            rows = np.asarray(module == i)
+            if rows.any():
+                yield i, rows, part, slot
+
+    def _ask(self, ask: Callable[..., np.ndarray], dtype: Any, achieved: Any, desired: Any) -> np.ndarray:
+        """[..., G], [..., G] -> [...]: what `ask` finds in the slots of each goal's module."""
+        achieved, desired = np.asarray(achieved, np.float32), np.asarray(desired, np.float32)
+        if not achieved.shape[-1:] == desired.shape[-1:] == (self.size,):
+            given = f"{achieved.shape} and {desired.shape}"
+            raise ValueError(f"goals of {', '.join(self.names)} are arrays [..., {self.size}], got {given}")
+        module = self.module(desired)
+        found = np.zeros(np.broadcast_shapes(achieved.shape[:-1], desired.shape[:-1]), dtype)
+        for _, rows, part, slot in self._active(module):
+            np.copyto(found, ask(part, achieved[..., slot], desired[..., slot]), where=rows)
+        return found
 
     def _empty(self, module: np.ndarray) -> np.ndarray:
         """[n] -> [n, G] float32: zeros, and the descriptors."""
@@ -147,11 +166,20 @@ class GoalSpace:
         return goal
 
 
-def make_arm(modules: str | Sequence[str], start: str, physics: str) -> tuple[FetchEnv, GoalSpace]:
+def make_arm(
+    modules: str | Sequence[str],
+    start: str,
+    physics: str,
+    distractors: int = 0,
+    reward_type: str = "sparse",
+    sleep: bool = False,
+) -> tuple[FetchEnv, GoalSpace]:
     """Builds the arm with these modules, and their goals.
 
     Raises:
-      ArgumentError: on a module or start that does not exist, or does not go with the other.
+      ArgumentError: on a module, start or reward that does not exist, and modules and a start that do not go together.
     """
-    env = create(list_names(modules), 0, physics, start)
-    return env, GoalSpace(env, start)
+    if reward_type not in REWARD_TYPES:
+        raise ArgumentError("reward_type", f"must be one of {', '.join(REWARD_TYPES)}", reward_type)
+    env: Any = envs.make("fetch", modules, distractors, physics, start, sleep)
+    return env, GoalSpace(env, start, reward_type)

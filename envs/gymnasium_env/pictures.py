@@ -36,13 +36,19 @@ class Pictures:
         self._goals, self.mode, self._size = goals, mode, size
         self._drawer: Any = None
 
-    def draw(self, qpos: np.ndarray, desired: np.ndarray, solved: bool) -> Any:
-        """Draws an arm at qpos [nq] with a goal [G]: uint8 [height, width, 3], or None where it goes to a window."""
+    def draw(self, qpos: np.ndarray, obs: np.ndarray, desired: np.ndarray, solved: bool) -> Any:
+        """Draws an arm at qpos [nq], the distractors of obs [O] and a goal [G].
+
+        Returns uint8 [height, width, 3], or None where it goes to a window.
+        """
         if self.mode is None:
             self.warn()
             return None
-        state = SimpleNamespace(physics=SimpleNamespace(qpos=qpos), distractors=np.zeros((0, 3)))
-        marks = [Goal(self._goals.point(desired), _COLOUR, solved)]
+        layout = self._goals.layout
+        distractors = [obs[layout.distractor_position(k)] for k in range(1, layout.num_distractors + 1)]
+        state = SimpleNamespace(physics=SimpleNamespace(qpos=qpos), distractors=np.array(distractors).reshape(-1, 3))
+        place, radius = self._goals.mark(desired, obs)
+        marks = [Goal(place, _COLOUR, solved, radius)]
         if self.mode == "human":
             self._window().show(state, marks)
             return None

@@ -40,9 +40,12 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
 
     Args:
       modules: names such as reach, push2, stack1on2.
-      start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push.
+      start: default, or as FetchReach-v4 or FetchPush-v4 starts: fetch-reach, fetch-push; mixed: each episode draws one
+        of them that suits its module.
       render_mode: rgb_array, or human: MuJoCo's viewer, in real time.
       width, height: of an rgb_array, in pixels, at most 4096 each.
+      distractors: number of out-of-reach cubes, each with a module of its own that can never be solved.
+      reward_type: sparse, 0 when solved and -1 otherwise; or dense, minus the distance in m to the goal.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": round(1 / c.CONTROL_PERIOD)}
@@ -54,17 +57,20 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
         render_mode: str | None = None,
         width: int = 640,
         height: int = 480,
+        distractors: int = 0,
+        reward_type: str = "sparse",
     ):
-        gymnasium.utils.EzPickle.__init__(self, modules, start, render_mode, width, height)
-        env, self.goals = make_arm(modules, start, "c")
+        gymnasium.utils.EzPickle.__init__(self, modules, start, render_mode, width, height, distractors, reward_type)
+        env, self.goals = make_arm(modules, start, "c", distractors, reward_type)
         self.observation_space, self.action_space = self.goals.observation_space(), action_space()
         self.render_mode = render_mode
-        self.fetch = numpy_arm.NumpyFetch(env)
+        self.fetch, self._mixture = numpy_arm.NumpyFetch(env), env.mixture
         self._pictures = Pictures(self.goals, render_mode, self.metadata["render_modes"], (width, height))
         self._module = np.zeros(1, int)
         self._begun = False
-        self._desired = np.zeros((1, self.goals.size), np.float32)
+        self._distractors = np.zeros((distractors, 3))
         self._obs = np.zeros((1, self.goals.layout.size), np.float32)
+        self._desired = self._achieved = np.zeros((1, self.goals.size), np.float32)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -74,10 +80,14 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
         module = self.np_random.integers(self.goals.num_modules, size=1)
         if options and options.get("module") is not None:
             module[:] = self.goals.index(options["module"])
+        if self._mixture is not None:
+            suits = np.flatnonzero(self._mixture.suits[int(module[0])])
+            self.fetch.start = self._mixture.starts[self.np_random.choice(suits)]
         cubes = numpy_arm.place_cubes(self.np_random, self.goals.layout.num_cubes, self.fetch.start.gripper[:2])
         self.fetch.reset(cubes)
-        self._obs = self.fetch.observe()[None].astype(np.float32)
+        self._distractors = numpy_arm.place_distractors(self.np_random, len(self._distractors))
         self._module, self._begun = module, True
+        self._look()
         self._desired = self.goals.sample(self.np_random, module, self._obs)
         return self._observation(), self._info()
 
@@ -92,35 +102,41 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         sound = self.fetch.step(read_action(action, (c.ACTION_SIZE,)).astype(float))
         if sound:
-            self._obs = self.fetch.observe()[None].astype(np.float32)
+            self._distractors = numpy_arm.move_distractors(self.np_random, self._distractors)
+            self._look()
             self._desired = self.goals.moved(self._desired, self._obs)
+        reward = float(self.goals.reward(self._achieved, self._desired)[0]) if sound else -1.0
         info = self._info() if sound else {**self._info(), "is_success": False, "diverged": True}
-        return self._observation(), 0.0 if info["is_success"] else -1.0, False, not sound, info
+        return self._observation(), reward, False, not sound, info
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> Any:
-        """[..., G], [..., G] -> [...]: 0 when solved, -1 otherwise; a float for a single goal."""
+        """[..., G], [..., G] -> [...]: the reward of `reward_type`; a float for a single goal."""
         reward = self.goals.reward(achieved_goal, desired_goal)
         return float(reward) if reward.ndim == 0 else reward
 
     def render(self) -> Any:
         """Draws the arm and its goal: uint8 [height, width, 3] for rgb_array, None for human."""
         solved = self._begun and self._info()["is_success"]
-        return self._pictures.draw(self.fetch.data.qpos, self._desired[0], solved)
+        return self._pictures.draw(self.fetch.data.qpos, self._obs[0], self._desired[0], solved)
 
     def close(self) -> None:
         """Closes the window and frees what drawing took."""
         self._pictures.close()
 
+    def _look(self) -> None:
+        """Observes the arm, its cubes and the distractors."""
+        self._obs = np.concatenate([self.fetch.observe(), self._distractors.reshape(-1)])[None].astype(np.float32)
+        self._achieved = self.goals.achieved(self._module, self._obs)
+
     def _observation(self) -> Observation:
         if self.render_mode == "human":
             self.render()
-        achieved = self.goals.achieved(self._module, self._obs)
         return {
             "observation": self._obs[0].copy(),
-            "achieved_goal": achieved[0],
+            "achieved_goal": self._achieved[0].copy(),
             "desired_goal": self._desired[0].copy(),
         }
 
     def _info(self) -> dict[str, Any]:
-        reward = self.goals.reward(self.goals.achieved(self._module, self._obs), self._desired)
-        return {"is_success": bool(reward[0] == 0.0), "module": self.goals.names[int(self._module[0])]}
+        solved = self.goals.solved(self._achieved, self._desired)
+        return {"is_success": bool(solved[0]), "module": self.goals.names[int(self._module[0])]}

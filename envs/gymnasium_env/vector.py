@@ -24,13 +24,14 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
 
     Args:
       num_envs: E.
-      modules, start: as for CuriousFetchEnv.
+      modules, start, distractors, reward_type: as for CuriousFetchEnv.
       physics: auto, c, jax or warp.
       max_episode_steps: when episodes are truncated.
       autoreset_mode: of gymnasium.vector.AutoresetMode or its value. NextStep, Gymnasium's default, takes a step of its
         own for the reset, whose reward is -1 here, as 0 would mean solved; with SameStep the last observation is in
         `infos["final_obs"]` and its success in `infos["final_info"]`.
       render_mode: None or rgb_array.
+      sleep: C physics leaves out cubes that rest where nothing can touch them, as for envs.make.
     """
 
     def __init__(
@@ -42,13 +43,17 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         max_episode_steps: int = c.EPISODE_LENGTH,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        distractors: int = 0,
+        reward_type: str = "sparse",
+        sleep: bool = False,
     ):
         import jax
 
+        beside = (distractors, reward_type, sleep)
         gymnasium.utils.EzPickle.__init__(
-            self, num_envs, modules, start, physics, max_episode_steps, autoreset_mode, render_mode
+            self, num_envs, modules, start, physics, max_episode_steps, autoreset_mode, render_mode, *beside
         )
-        env, self.goals = make_arm(modules, start, physics)
+        env, self.goals = make_arm(modules, start, physics, *beside)
         env = env.with_worlds(num_envs)
         self.num_envs, self.render_mode = num_envs, render_mode
         self._pictures = Pictures(self.goals, render_mode, ["rgb_array"])
@@ -60,12 +65,12 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         self.metadata = {**CuriousFetchEnv.metadata, **autoreset}
         self.max_episode_steps = max_episode_steps
         self._step = jax.jit(jax.vmap(env.step))
-        self._reset = jax.jit(jax.vmap(env.reset))
+        self._reset = jax.jit(jax.vmap(env.reset_for))
         self._renew = jax.jit(_renew)
         self._state: Any = None  # before the first reset
         self._obs = np.zeros((num_envs, self.goals.layout.size), np.float32)
         self._module = np.zeros(num_envs, int)
-        self._desired = np.zeros((num_envs, self.goals.size), np.float32)
+        self._desired = self._achieved = np.zeros((num_envs, self.goals.size), np.float32)
         self._steps = np.zeros(num_envs, int)
         self._over = np.zeros(num_envs, bool)  # to be reset at the next step
 
@@ -102,6 +107,7 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         if resetting.any():
             self._begin(resetting)
         success = self._solved() & sound & ~resetting
+        reward = np.where(sound & ~resetting, self.goals.reward(self._achieved, self._desired), -1.0).astype(float)
         truncated = ((self._steps >= self.max_episode_steps) | ~sound) & ~resetting
         infos = self._infos(success)
         if not sound.all():
@@ -109,11 +115,10 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         self._over = truncated.copy()
         if self.autoreset_mode == AutoresetMode.SAME_STEP and truncated.any():
             infos = self._final(truncated, infos)
-        reward = np.where(success, 0.0, -1.0)
         return self._observation(), reward, np.zeros(self.num_envs, bool), truncated, infos
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> np.ndarray:
-        """[..., G], [..., G] -> [...]: 0 when solved, -1 otherwise."""
+        """[..., G], [..., G] -> [...]: the reward of `reward_type`."""
         return self.goals.reward(achieved_goal, desired_goal)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -123,7 +128,7 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         if self.render_mode is None:
             self._pictures.warn()
             return None
-        drawn = zip(np.asarray(self._state.physics.qpos), self._desired, self._solved(), strict=True)
+        drawn = zip(np.asarray(self._state.physics.qpos), self._obs, self._desired, self._solved(), strict=True)
         return tuple(self._pictures.draw(*parts) for parts in drawn)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -135,15 +140,16 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         import jax
 
         keys = jax.random.split(jax.random.key(int(self.np_random.integers(2**31))), self.num_envs)
-        fresh = self._reset(keys)
-        self._state = fresh if self._state is None else self._renew(mask, fresh, self._state)
         drawn = self.np_random.integers(self.goals.num_modules, size=self.num_envs)
         if module is not None:
             drawn[:] = self.goals.index(module)
+        fresh = self._reset(keys, drawn)
+        self._state = fresh if self._state is None else self._renew(mask, fresh, self._state)
         self._obs = np.where(mask[:, None], np.asarray(fresh.obs), self._obs)
         self._module = np.where(mask, drawn, self._module)
         goals = self.goals.sample(self.np_random, self._module, self._obs)
         self._desired = np.where(mask[:, None], goals, self._desired)
+        self._achieved = self.goals.achieved(self._module, self._obs)
         self._steps = np.where(mask, 0, self._steps)
         self._over = self._over & ~mask
 
@@ -156,6 +162,7 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         sound = np.isfinite(obs).all(axis=1) | resetting
         self._obs = np.where((sound & ~resetting)[:, None], obs, self._obs)
         self._desired = self.goals.moved(self._desired, self._obs)
+        self._achieved = self.goals.achieved(self._module, self._obs)
         self._steps = self._steps + 1
         return sound
 
@@ -170,15 +177,15 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         return self._infos(self._solved()) | _masked({"final_obs": final_obs, "final_info": final_info}, truncated)
 
     def _solved(self) -> np.ndarray:
-        return self.goals.reward(self.goals.achieved(self._module, self._obs), self._desired) == 0.0
+        return self.goals.solved(self._achieved, self._desired)
 
     def _infos(self, success: np.ndarray) -> dict[str, Any]:
         names = np.array(self.goals.names, dtype=object)[self._module]  # texts, so objects, as Gymnasium has them
         return _masked({"is_success": success, "module": names}, np.ones(self.num_envs, bool))
 
     def _observation(self) -> Observation:
-        achieved = self.goals.achieved(self._module, self._obs)
-        return {"observation": self._obs.copy(), "achieved_goal": achieved, "desired_goal": self._desired.copy()}
+        seen = {"observation": self._obs, "achieved_goal": self._achieved, "desired_goal": self._desired}
+        return {name: array.copy() for name, array in seen.items()}
 
 
 def _renew(mask: Any, fresh: Any, state: Any) -> Any:

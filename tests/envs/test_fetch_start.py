@@ -47,7 +47,7 @@ def test_locked_fingers_do_not_hear_the_action(name):
 @pytest.mark.parametrize(
     "options, mentions",
     [
-        ({"start": "low"}, "start='low': must be one of default, fetch-reach, fetch-push"),
+        ({"start": "low"}, "start='low': must be one of default, fetch-reach, fetch-push, mixed"),
         ({"start": "fetch-push", "modules": ("push", "stack")}, "fingers are locked shut, so stack cannot be learned"),
         ({"start": "fetch-push", "world": "point", "modules": ("push",)}, "the point world has no other start"),
     ],

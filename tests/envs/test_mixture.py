@@ -159,13 +159,6 @@ def test_goals_that_are_no_places_near_the_gripper_stay(env):
     np.testing.assert_array_equal(distractor, goal)
 
 
-def test_one_gymnasium_environment_takes_no_mixture():
-    from envs.gymnasium_env.goals import make_arm
-
-    with pytest.raises(ValueError, match="start='mixed': must be one of default, fetch-reach, fetch-push"):
-        make_arm("reach", "mixed", "c")
-
-
 @pytest.mark.slow
 def test_the_backends_agree_on_which_fingers_are_locked(env):
     (ours, locked), (other, same) = (open_fingers(env, physics, 3) for physics in ("c", "jax"))

@@ -73,9 +73,10 @@ def test_bad_modules_cost_no_scene(monkeypatch, names, message):
 
 
 @pytest.mark.parametrize("world", envs.WORLDS)
-def test_a_negative_number_of_distractors_is_refused(world):
-    with pytest.raises(ArgumentError, match="distractors=-1: must be 0 or more"):
-        envs.make(world, ("reach",), distractors=-1)
+def test_a_number_of_distractors_that_cannot_be_is_refused(world):
+    for number in (-1, 1.5, "2"):
+        with pytest.raises(ArgumentError, match=f"distractors={number!r}: must be a whole number of 0 or more"):
+            envs.make(world, ("reach",), distractors=number)
 
 
 def test_modules_as_one_text():

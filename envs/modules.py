@@ -40,6 +40,25 @@ class Guide:
 
 
 @dataclass(frozen=True)
+class Within:
+    """Says a module is solved where its outcome is strictly within a distance of the goal: one kind of `Module.solved`.
+
+    Gymnasium's environments take modules of one's own that are solved so, as their reward sees no observation.
+
+    Attributes:
+      outcome: obs [O] -> [d], the module's own.
+      tolerance: the distance, in the outcome's unit.
+    """
+
+    outcome: Callable[[jax.Array], jax.Array]
+    tolerance: float
+
+    def __call__(self, obs: jax.Array, goal: jax.Array) -> jax.Array:
+        """[O], [d] -> [] bool; False for NaN."""
+        return distance_solved(self.outcome(obs), goal, self.tolerance)
+
+
+@dataclass(frozen=True)
 class Module:
     """One module M_i = (R_i, G_i). Functions take one element.
 
@@ -74,6 +93,12 @@ class Module:
     meaning: str = ""
     place: Callable[[jax.Array, jax.Array], jax.Array] | None = None
     radius: float | None = None
+
+    @property
+    def judged_by_outcome(self) -> bool:
+        """Says whether outcome and goal alone decide: `solved` is `Within` of the outcome, and the goal stays."""
+        within = isinstance(self.solved, Within) and self.solved.outcome == self.outcome
+        return within and self.goal_at is _unmoved
 
 
 @dataclass(frozen=True)

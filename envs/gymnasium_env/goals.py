@@ -7,6 +7,7 @@ achieved goal holds all that a module's reward looks at. Per module, in metres:
     push, pnp     cube x y z; a push goal's z is a cube's at rest
     stack         cube x y z, gripper x y z; desired: the place for the cube, twice
     distractor1   distractor x y z; a goal is as push's
+    your own      the module's outcome, in its own unit; desired: its goal
 
 Several modules lie side by side, zero outside the active one's slots, with its one-hot descriptor behind them, in the
 achieved and the desired goal alike: hindsight then stays within an episode's module.
@@ -39,7 +40,7 @@ class GoalSpace:
       start: where its episodes start; goals lie around the gripper there.
       reward_type: sparse or dense, see `reward`.
     Raises:
-      ArgumentError: for registered modules, whose rewards are functions of whole observations.
+      ArgumentError: for a module of one's own whose reward looks at more than its outcome and its goal.
     """
 
     def __init__(self, env: FetchEnv, start: str, reward_type: str):
@@ -110,7 +111,8 @@ class GoalSpace:
     def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """[..., G], [..., G] -> [...] float32: 0 when solved and -1 otherwise.
 
-        Where the reward is dense: minus the distance in m from the goal to what is to be brought there; -1 for NaN.
+        Where the reward is dense: minus the distance in m from the goal to what is to be brought there, for modules of
+        one's own from goal to outcome; -1 for NaN.
 
         Raises:
           ValueError: for goals of another size.
@@ -177,7 +179,8 @@ def make_arm(
     """Builds the arm with these modules, and their goals.
 
     Raises:
-      ArgumentError: on a module, start or reward that does not exist, and modules and a start that do not go together.
+      ArgumentError: on a module, start or reward that does not exist, modules and a start that do not go together, and
+        modules of one's own whose reward looks at more than their outcomes and goals.
     """
     if reward_type not in REWARD_TYPES:
         raise ArgumentError("reward_type", f"must be one of {', '.join(REWARD_TYPES)}", reward_type)

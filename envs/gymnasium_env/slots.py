@@ -1,12 +1,13 @@
 """One module's slots of the goal vectors: what fills them, and how they are judged; see goals.py.
 
-Rows are n environments; goals to be judged have any leading axes.
+Both kinds have the same methods. Rows are n environments; goals to be judged have any leading axes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from envs.errors import ArgumentError
@@ -58,16 +59,47 @@ class PlaceSlots:
         return np.tile(m.goal_point(goal), len(self._places))
 
 
-Slots = PlaceSlots
+class OutcomeSlots:
+    """The slots of a module of one's own: its outcome and its goal. Its functions run as compiled JAX programs."""
+
+    def __init__(self, module: Any):
+        self._tolerance, self.size = module.solved.tolerance, module.goal_size
+        self._outcome, self._sample = (jax.jit(jax.vmap(part)) for part in (module.outcome, module.sample_goal))
+
+    def goal(self, desired: np.ndarray) -> np.ndarray:
+        return desired
+
+    def sample(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+        key = jax.random.key(int(rng.integers(2**31)))
+        return np.asarray(self._sample(jax.random.split(key, len(points))))
+
+    def moved(self, desired: np.ndarray, obs: np.ndarray) -> np.ndarray:
+        return desired
+
+    def achieved(self, obs: np.ndarray) -> np.ndarray:
+        return np.asarray(self._outcome(obs))
+
+    def solved(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        return self.distance(achieved, desired) < self._tolerance
+
+    def distance(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(achieved - desired, axis=-1)
+
+
+Slots = PlaceSlots | OutcomeSlots
 
 
 def make_slots(module: Module, layout: ObservationLayout) -> Slots:
     """Makes a module's slots.
 
     Raises:
-      ArgumentError: for a module of one's own, whose reward is a function of whole observations.
+      ArgumentError: for a module of one's own whose reward looks at more than its outcome and its goal.
     """
-    if module.name in m.registered():
-        message = f"{module.name}: only reach, push, pnp and stack have rewards from goals alone"
-        raise ArgumentError("modules", message)
-    return PlaceSlots(module, layout)
+    if module.name not in m.registered():
+        return PlaceSlots(module, layout)
+    if module.judged_by_outcome:
+        return OutcomeSlots(module)
+    way_out = (
+        "give it solved=envs.modules.Within(outcome, tolerance) and no goal_at, or train by envs.make or envs.brax_env"
+    )
+    raise ArgumentError("modules", f"{module.name}: compute_reward sees no observation here; {way_out}")

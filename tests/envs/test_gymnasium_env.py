@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
-from helpers.parts import line_module
 
-from envs import gymnasium_env, modules
+from envs import gymnasium_env
 from envs.fetch import modules as fetch_modules
 from envs.fetch import numpy_arm, observation, start
 from envs.fetch.env import FetchState, create
@@ -215,13 +214,6 @@ def test_fetch_push_starts_low_with_locked_fingers():
     assert obs["observation"][6:8].max() < 2e-3
     with pytest.raises(ValueError, match="locked shut"):
         CuriousFetchEnv(("pnp",), start="fetch-push")
-
-
-def test_registered_modules_are_refused(monkeypatch):
-    monkeypatch.setattr(modules, "_REGISTRY", {})
-    modules.register("mine", lambda layout: line_module("mine", 0))
-    with pytest.raises(ValueError, match="modules: mine: only reach, push, pnp and stack"):
-        CuriousFetchEnv(("reach", "mine"))
 
 
 # The vector environment. Two of one shape share their compiled programs' cache on disk.

@@ -1,6 +1,7 @@
 """What Gymnasium's environments can be asked for beside modules: dense rewards, distractors, drawn starts, sleep."""
 
 import copy
+import dataclasses
 import pickle
 import types
 import warnings
@@ -11,13 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from helpers.parts import line_module
 
+from envs import modules
 from envs.errors import ArgumentError
 from envs.fetch import constants as c
 from envs.fetch import start
 from envs.gymnasium_env import CuriousFetchEnv, CuriousFetchVectorEnv
 from envs.gymnasium_env.goals import make_arm
 from envs.gymnasium_env.pictures import Pictures
+from envs.modules import Within
 
 NAMES = ("reach", "push", "pnp2", "stack")
 DOWN = np.array([1.0, -0.5, -1.0, 0.3])
@@ -236,6 +240,94 @@ def test_a_vector_moves_with_sleeping_cubes_as_without():
     np.testing.assert_allclose(*ends, atol=2e-5)
 
 
+# Modules of one's own.
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    monkeypatch.setattr(modules, "_REGISTRY", {})
+
+
+def lift(layout):
+    """Cube 1 at a height, as in docs/own-module.md."""
+    cube = layout.cube_position(1)
+
+    def height(obs):
+        return obs[cube][2:]
+
+    sample = lambda key: jax.random.uniform(key, (1,), minval=0.475, maxval=0.725)  # noqa: E731
+    return modules.Module("lift", 1, height, sample, Within(height, 0.05))
+
+
+@pytest.fixture
+def lifts(registry):
+    modules.register("lift", lift)
+
+
+@pytest.mark.parametrize("worlds", [None, 3])
+def test_an_own_module_s_goals_are_its_outcome_and_its_goal(lifts, worlds):
+    names = ("reach", "lift")
+    env = CuriousFetchEnv(names) if worlds is None else CuriousFetchVectorEnv(worlds, names, physics="c")
+    assert env.goals.slots == {"reach": slice(0, 3), "lift": slice(3, 4)} and env.goals.size == 3 + 1 + 2
+    ask = {"options": {"module": "lift"}}
+    first, _ = env.reset(seed=3, **ask)
+    heights = np.ravel([env.reset(**ask)[0]["desired_goal"][..., 3] for _ in range(40)])
+    assert len(set(heights)) > 0.9 * len(heights)  # every one is drawn
+    assert 0.475 <= min(heights) < 0.5 and 0.7 < max(heights) < 0.725
+    np.testing.assert_equal(env.reset(seed=3, **ask)[0], first)
+    obs, reward, *_ = env.step(np.zeros(env.action_space.shape))
+    achieved = np.zeros((worlds or 1, 6), np.float32)
+    achieved[:, 3], achieved[:, 5] = obs["observation"][..., 12], 1.0
+    np.testing.assert_array_equal(np.atleast_2d(obs["achieved_goal"]), achieved)
+    assert np.all(np.equal(reward, -1.0))
+
+
+def test_an_own_module_is_judged_by_goals_alone(lifts):
+    sparse, dense = (goals("reach", "lift", reward_type=kind) for kind in ("sparse", "dense"))
+    goal = np.array([0, 0, 0, 0.6, 0, 1])
+    above = np.array([0, 0, 0, 1, 0, 0]) * np.array([0.049, 0.051, -0.02, np.nan])[:, None]
+    np.testing.assert_array_equal(sparse.reward(goal + above, goal), [0, -1, 0, -1])
+    np.testing.assert_allclose(dense.reward(goal + above, goal), [-0.049, -0.051, -0.02, -1], atol=1e-6)
+    n, rng = 300, np.random.default_rng(0)
+    env = make_arm(("reach", "lift"), "default", "c")[0]
+    obs = rng.uniform(0.4, 0.75, (n, env.obs_size)).astype(np.float32)
+    desired = sparse.sample(rng, np.ones(n, int), obs)
+    expected = jax.jit(jax.vmap(env.modules.reward, (0, 0, None)))(obs, desired[:, :4], 1)
+    np.testing.assert_array_equal(sparse.reward(sparse.achieved(np.ones(n, int), obs), desired), expected)
+    assert 0.1 < (np.asarray(expected) == 0).mean() < 0.9
+
+
+def test_own_modules_that_need_an_observation_are_refused(registry):
+    line = line_module("mine", 0)
+    near = dataclasses.replace(line, solved=Within(line.outcome, 0.5))
+    for unfit in (
+        line,
+        dataclasses.replace(near, solved=Within(lambda obs: obs[1:2], 0.5)),  # another outcome
+        dataclasses.replace(near, goal_at=lambda goal, obs: goal + obs[:1]),  # follows the gripper
+    ):
+        modules.register("mine", lambda layout, unfit=unfit: unfit)
+        with pytest.raises(ArgumentError) as refusal:
+            CuriousFetchEnv(("reach", "mine"))
+        assert str(refusal.value) == (
+            "modules: mine: compute_reward sees no observation here; give it solved=envs.modules.Within(outcome, "
+            "tolerance) and no goal_at, or train by envs.make or envs.brax_env"
+        )
+    modules.register("mine", lambda layout: near)
+    assert CuriousFetchEnv(("reach", "mine")).goals.size == 6
+
+
+def test_pictures_mark_an_own_module_s_goal_where_it_says(registry):
+    place = lambda goal, obs: obs[:2] + goal  # noqa: E731
+    outcome = lambda obs: obs[10:11]  # noqa: E731
+    mine = dataclasses.replace(line_module("mine", 10), place=place, radius=0.02)
+    modules.register("mine", lambda layout: dataclasses.replace(mine, outcome=outcome, solved=Within(outcome, 0.1)))
+    found, radius = goals("mine").mark(np.array([0.1], np.float32), np.arange(40, dtype=np.float32))
+    np.testing.assert_allclose(found, [0.1, 1.1], atol=1e-6)
+    assert radius == 0.02
+    found, radius = goals("stack").mark(np.arange(6, dtype=np.float32), np.zeros(40, np.float32))
+    assert found.tolist() == [0, 1, 2] and radius is None
+
+
 def test_pictures_show_the_distractors():
     space = goals("reach", distractors=2)
     pictures = Pictures(space, "rgb_array", ["rgb_array"])
@@ -251,12 +343,13 @@ VARIANTS = [
     {"reward_type": "dense"},
     {"distractors": 2},
     {"start": "mixed"},
-    {"modules": ("push", "pnp"), "start": "mixed", "distractors": 1, "reward_type": "dense"},
+    {"modules": ("reach", "lift")},
+    {"modules": ("push", "pnp", "lift"), "start": "mixed", "distractors": 1, "reward_type": "dense"},
 ]
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_gymnasium_s_checker_passes_for_each_variant(options):
+def test_gymnasium_s_checker_passes_for_each_variant(lifts, options):
     env = gymnasium.make("CuriousFetch-v0", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -267,15 +360,13 @@ def test_gymnasium_s_checker_passes_for_each_variant(options):
         np.testing.assert_equal(other.step(DOWN), env.step(DOWN))
 
 
-def test_make_vec_takes_every_option_and_copies_keep_them():
+def test_make_vec_takes_every_option_and_copies_keep_them(lifts):
     env = gymnasium.make_vec("CuriousFetchPush-v0", num_envs=2, physics="c", sleep=True, **VARIANTS[-1])
-    assert isinstance(env, CuriousFetchVectorEnv) and env.goals.names == ("push", "pnp", "distractor1")
+    assert isinstance(env, CuriousFetchVectorEnv) and env.goals.names == ("push", "pnp", "lift", "distractor1")
     assert env.single_observation_space["observation"].shape == (43,)
-    assert env.goals.size == 3 + 3 + 3 + 3
-    achieved, desired = np.zeros(12), np.zeros(12)
-    achieved[3], desired[3] = 0.6, 0.5
-    achieved[5] = desired[5] = 0.425
-    desired[10] = 1.0
+    assert env.goals.size == 3 + 3 + 1 + 3 + 4
+    achieved, desired = np.zeros(14), np.zeros(14)
+    achieved[6], desired[6], desired[12] = 0.6, 0.5, 1.0
     for other in (pickle.loads(pickle.dumps(env)), copy.deepcopy(env)):
         assert other.observation_space == env.observation_space and other.goals.names == env.goals.names
         assert other.compute_reward(achieved, desired, {}) == pytest.approx(-0.1)

@@ -108,13 +108,6 @@ def check_envs_package() -> None:
         )
 
 
-def own_modules(names: Iterable[str]) -> list[str]:
-    """Those of the names that are modules of the user's own."""
-    from envs.modules import registered
-
-    return [name for name in names if name in registered()]
-
-
 def with_modules_evaluated(env: Any, names: Iterable[str]) -> Any:
     """The environment with these modules for evaluation, and no others.
 

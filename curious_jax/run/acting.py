@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from curious_jax import config as configs
-from curious_jax.cli import environment
 from curious_jax.config import TrainConfig
 from curious_jax.errors import ConfigError
 from curious_jax.fit import Progress
@@ -86,23 +85,11 @@ class TrainedPolicy:
           observation dict -> action [A], or [E, A] for a vector environment.
         Raises:
           ConfigError: when the policy was trained in a world that these environments do not have, does not know one of
-            the environment's modules, or its cubes are others.
+            the environment's modules, or its cubes or distractors are others.
         """
-        self._check_gymnasium()
+        self._check_world()
         goals, known = _goals_of(env), self.modules
-        for name in goals.slots:
-            if name not in known:
-                table = self.env.modules
-                own = tuple(n for n, achievable in zip(table.names, table.achievable, strict=True) if achievable)
-                raise ConfigError(
-                    f"the environment asks for {name}: the policy has {', '.join(known)}; make the environment as by "
-                    f'gymnasium.make("CuriousFetch-v0", modules={own})'
-                )
-        if goals.layout.size != self.env.obs_size:
-            raise ConfigError(
-                f"the environment's observations have {goals.layout.size} numbers and the policy takes "
-                f"{self.env.obs_size}: name modules that speak of as many cubes as {', '.join(known)}"
-            )
+        self._check_gymnasium(goals)
 
         def act(observation: Mapping[str, Any]) -> np.ndarray:
             obs, desired = (np.atleast_2d(observation[key]) for key in ("observation", "desired_goal"))
@@ -116,20 +103,30 @@ class TrainedPolicy:
 
         return act
 
-    def _check_gymnasium(self) -> None:
+    def _check_world(self) -> None:
         """Refuses what no environment of envs.gymnasium_env can ask of this policy. Raises ConfigError."""
-        own = environment.own_modules(self.modules)
         reason = ""
         if self.config.world != "fetch":
             reason = f"was trained in the world {self.config.world}, and these environments are the arm's"
-        elif self.config.distractors:
-            reason = "was trained with distractors, which these environments do not have"
-        elif own:
-            reason = f"was trained with modules of your own ({', '.join(own)}), which these environments do not have"
         elif self.config.algorithm == "her" and len(self.modules) > 1:
             reason = "has one goal for all its modules together, and these environments ask for one module at a time"
         if reason:
             raise ConfigError(f"the policy {reason}; use its own world: policy.env.with_worlds(1) and policy.act")
+
+    def _check_gymnasium(self, goals: Any) -> None:
+        """Refuses environments with modules, cubes or distractors that the policy does not know. Raises ConfigError."""
+        table, ours, theirs = self.env.modules, self.env.layout, goals.layout
+        own = tuple(name for name, achievable in zip(table.names, table.achievable, strict=True) if achievable)
+        beside = f", distractors={ours.num_distractors}" if ours.num_distractors else ""
+        make = f'make the environment as by gymnasium.make("CuriousFetch-v0", modules={own}{beside})'
+        for name in goals.slots:
+            if name not in self.modules:
+                raise ConfigError(f"the environment asks for {name}: the policy has {', '.join(self.modules)}; {make}")
+        if theirs != ours:
+            raise ConfigError(
+                f"the environment has {theirs.num_cubes} cubes and {theirs.num_distractors} distractors, and the "
+                f"policy takes {ours.num_cubes} and {ours.num_distractors}; {make}"
+            )
 
     def _batch(self, obs: np.ndarray, goal: np.ndarray, module: np.ndarray) -> np.ndarray:
         """[E, O], [E, G], [E] -> [E, A]."""

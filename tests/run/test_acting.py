@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.parts import tiny_config
+from helpers.parts import line_module, tiny_config
 
 import curious_jax
 from curious_jax import fit
@@ -189,7 +189,6 @@ def test_gymnasium_s_vectors_and_what_the_policy_cannot_do(untrained, tmp_path):
     ("settings", "reason"),
     [
         (dict(distractors=0), "was trained in the world point"),
-        (dict(world="fetch", modules=("reach",), distractors=1), "was trained with distractors"),
         (dict(world="fetch", distractors=0, algorithm="her"), "has one goal for all its modules together"),
     ],
 )
@@ -201,6 +200,31 @@ def test_gymnasium_s_environments_have_no_such_world(untrained, tmp_path, settin
     kept = curious_jax.load_policy(tmp_path / "kept")
     with pytest.raises(curious_jax.ConfigError, match=f"the policy {reason}.*use its own world"):
         kept.for_gymnasium(gymnasium.make("CuriousFetchReach-v0"))
+
+
+def test_policies_with_distractors_and_own_modules_play_in_gymnasium(untrained, tmp_path, monkeypatch):
+    gymnasium = pytest.importorskip("gymnasium")
+    import envs.gymnasium_env  # noqa: F401
+    from envs import modules
+
+    monkeypatch.setattr(modules, "_REGISTRY", {})
+    mine = line_module("mine", 12)
+    modules.register(
+        "mine", lambda layout: dataclasses.replace(mine, solved=modules.Within(mine.outcome, 0.5)), cubes=2
+    )
+    curious_jax.save_policy(
+        tmp_path / "kept", untrained(world="fetch", modules=("reach", "push", "mine"), distractors=2)
+    )
+    kept = curious_jax.load_policy(tmp_path / "kept")
+    env = gymnasium.make("CuriousFetch-v0", modules=("mine", "push"), distractors=2)
+    act = kept.for_gymnasium(env)
+    for module, size in (("mine", 1), ("push", 2), ("distractor2", 2)):
+        observation, _ = env.reset(seed=0, options={"module": module})
+        goal = observation["desired_goal"][env.unwrapped.goals.slots[module]][:size]
+        np.testing.assert_allclose(act(observation), kept.act(observation["observation"], module, goal), atol=1e-6)
+    line = r"has 2 cubes and 1 distractors, and the policy takes 2 and 2; .*'push', 'mine'\), distractors=2\)"
+    with pytest.raises(curious_jax.ConfigError, match=line):
+        kept.for_gymnasium(gymnasium.make("CuriousFetchReach-v0", distractors=1))
 
 
 def test_a_flat_policy_of_one_module_plays_it_in_gymnasium(untrained, tmp_path):

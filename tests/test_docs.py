@@ -364,6 +364,16 @@ def test_the_trainers_page_has_the_goals_of_the_gymnasium_environment():
     rows = [row for row in table_rows(page("trainers.md")) if re.fullmatch(r"\d+:\d+", row[0])]
     found = {name or None: slice(*map(int, place.split(":"))) for place, name, *_ in rows}
     assert found == {**goals.slots, None: slice(15, 19)} and goals.size == 19
+    beside = make_arm(("reach", "push", "pnp", "stack"), "default", "c", distractors=2)[1]
+    assert f"goals of {beside.size} numbers, and observations of {beside.layout.size} in place" in page("trainers.md")
+
+
+def test_the_pages_own_modules_have_goals_for_gymnasium(beside_script, lift_script):
+    from envs.gymnasium_env.goals import make_arm
+
+    importlib.import_module("beside")
+    runpy.run_path(str(lift_script))
+    assert make_arm(("reach", "lift", "left-of"), "default", "c")[1].size == 3 + 1 + 2 + 3
 
 
 @pytest.mark.slow

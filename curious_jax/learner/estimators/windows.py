@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 
 from curious_jax.config import TrainConfig, canonical
-from curious_jax.errors import ConfigError
 from curious_jax.learner.curriculum import CurriculumState, competence_and_progress
 from curious_jax.learner.estimators.protocol import Estimator
 from curious_jax.types import ModuleTable
@@ -49,23 +48,13 @@ def uniform(config: TrainConfig, modules: ModuleTable) -> Estimator:
     return _make(lambda windows: jnp.ones(modules.num_modules))
 
 
-def _index(modules: ModuleTable, name: str) -> int:
-    """Finds a module by its name in the table, or by its other one: push1 is push, stack1on2 is stack.
-
-    Raises:
-      ConfigError: where it has neither.
-    """
-    if (own := canonical(name)) not in modules.names:
-        raise ConfigError(f"--order {name}: must be one of {', '.join(modules.names)}")
-    return modules.names.index(own)
-
-
 def order(config: TrainConfig, modules: ModuleTable) -> Estimator:
     """Makes the control with a plan: the first module of --order that is not mastered; uniform once all are.
 
     Without --order the plan is the table: --modules, then the distractors.
     """
-    planned = jnp.array([_index(modules, name) for name in config.curriculum.order or modules.names])
+    names = map(canonical, config.curriculum.order or modules.names)
+    planned = jnp.array([modules.names.index(name) for name in names])
 
     def scores(windows: CurriculumState) -> jax.Array:
         left = competence_and_progress(windows)[0][planned] < MASTERED

@@ -182,8 +182,8 @@ def understood(program, argv, monkeypatch):
             parse(parser, words)
             raise Started
 
-        monkeypatch.setattr(argparse.ArgumentParser, method, parse_and_begin)
-        with pytest.raises(Started):
+        with monkeypatch.context() as patch, pytest.raises(Started):
+            patch.setattr(argparse.ArgumentParser, method, parse_and_begin)
             module.main(argv)
     elif not hasattr(module, "parser"):
         assert program == "experiments.checks.seed_cost"  # which takes train's options

@@ -208,6 +208,7 @@ def test_an_episode_s_start_suits_its_module_and_its_goal_lies_around_it(module)
     check_starts(module, obs[:, :3], goal[:, env.goals.slots[module]], obs[:, 2] < 0.45)
 
 
+@pytest.mark.slow
 def test_a_vector_s_starts_suit_their_modules():
     n = 200
     env = CuriousFetchVectorEnv(n, ("push", "pnp"), "mixed", physics="c", distractors=1)
@@ -230,6 +231,7 @@ def test_fingers_are_locked_in_the_episodes_that_start_so():
 # Cubes that sleep.
 
 
+@pytest.mark.slow
 def test_a_vector_moves_with_sleeping_cubes_as_without():
     awake, sleepy = (CuriousFetchVectorEnv(3, ("reach",), physics="c", sleep=sleep) for sleep in (False, True))
     assert make_arm(("reach",), "default", "c", sleep=True)[0].sleep

@@ -272,18 +272,19 @@ def test_the_model_keeps_the_last_results_and_ignores_the_rest():
     assert_same(same.params, nothing.params)
 
 
+@pytest.mark.slow
 def test_the_model_is_asked_about_goals_where_they_stand():
     moved = dataclasses.replace(line_module("b", 1, 0.0), goal_at=lambda goal, obs: obs[:1] + goal)
     table = ModuleTable((line_module("a", 0, 0.0), moved))
     assert table.moving == (False, True)
     model = SuccessModel(table, 8)
-    state = model.init(jax.random.key(0))
+    state, learn = model.init(jax.random.key(0)), jax.jit(model.learn)
     goal = jnp.array([[0.5, 0.0], [0.0, 7.0], [0.0, 8.0], [0.0, 9.0]])
     module, yes = jnp.array([0, 1, 1, 1]), jnp.ones(4, bool)
     asked, count = model.newest(state, 2, 3)
     assert count.tolist() == [0, 0]
     for cycle in range(3):  # of a ring of eight results the oldest four are gone
-        state = model.learn(state, jax.random.key(1), module, goal + 10 * cycle, yes, yes, jnp.int32(cycle))
+        state = learn(state, jax.random.key(1), module, goal + 10 * cycle, yes, yes, jnp.int32(cycle))
     asked, count = model.newest(state, 2, 3)
     assert count.tolist() == [2, 6]
     assert asked[0, :, 0].tolist() == [20.5, 10.5, 20.5], "the newest first, and again where there are fewer"
@@ -292,7 +293,7 @@ def test_the_model_is_asked_about_goals_where_they_stand():
     made = learned.make(tiny_config(), table)
     begun = made.init(jax.random.key(0))
     model = SuccessModel(table, len(begun.model.module))
-    held = model.learn(begun.model, jax.random.key(1), module, goal, yes, yes, jnp.int32(0))
+    held = jax.jit(model.learn)(begun.model, jax.random.key(1), module, goal, yes, yes, jnp.int32(0))
     asked, _ = model.newest(held, 2, learned.GOALS)
     expected = model.predict(held, held.params, jnp.ones(learned.GOALS, jnp.int32), asked[1]).mean()
     np.testing.assert_allclose(made.predict(begun.replace(model=held), None)[1], expected, rtol=1e-5)

@@ -278,6 +278,7 @@ def test_mega_proposes_no_outcome_outside_the_goal_space():
     assert (goal[:, TABLE.slots[2]] <= 1.0).all()
 
 
+@pytest.mark.slow
 def test_mega_leaves_goals_that_move_with_the_world_to_chance():
     offset = dataclasses.replace(line_module("b", 1, 0.0), goal_at=lambda goal, obs: obs[:1] + goal)
     table = ModuleTable((line_module("a", 0, 0.0), offset))
@@ -286,9 +287,9 @@ def test_mega_leaves_goals_that_move_with_the_world_to_chance():
     told |= dict(self_evaluation=jnp.zeros(64, bool), valid=jnp.ones(64, bool), first=jnp.zeros((64, 2)))
     told |= dict(reached=jnp.linspace(0.9, 1.0, 128).reshape(64, 2), relevant=jnp.ones((64, 2), bool))
     told |= dict(td_error=jnp.zeros(64), key=jax.random.key(0), cycle=jnp.int32(0))
-    held = made.update(made.init(jax.random.key(0)), Results(**told))
+    held = jax.jit(made.update)(made.init(jax.random.key(0)), Results(**told))
     module, obs = jnp.arange(64) % 2, jnp.full((64, 2), 3.0)
-    goal = np.asarray(made.propose(held, jax.random.key(1), module, obs, None))
+    goal = np.asarray(jax.jit(made.propose)(held, jax.random.key(1), module, obs, None))
     assert (goal[::2, 0] >= 0.9).all(), "outcomes of the module whose goals stand still"
     assert ((goal[1::2, 1] >= 0.0) & (goal[1::2, 1] < 1.0)).all(), "uniform goals, as they are drawn"
 

@@ -5,6 +5,7 @@ exit status 2 (program.py).
 """
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
 import errno
@@ -196,11 +197,11 @@ def at_least(name: str, text: str, least: int) -> int:
 
 
 def whole_numbers(name: str, text: str, example: str) -> tuple[int, ...]:
-    """A program's own option as whole numbers with commas between them. Raises ConfigError, naming the option."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"{name} {text}: must be whole numbers, such as {example}") from None
+    """Reads whole numbers, 0 or more, with commas between them. Raises ConfigError, naming the program's own option."""
+    with contextlib.suppress(ValueError):
+        if min(numbers := tuple(int(part) for part in text.split(","))) >= 0:
+            return numbers
+    raise ConfigError(f"{name} {text}: must be whole numbers, such as {example}")
 
 
 def show(value: Any) -> str:

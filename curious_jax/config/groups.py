@@ -204,8 +204,8 @@ class ScheduleConfig(Settings):
     evaluation_episodes: int = option(95, "episodes per evaluation, spread over achievable modules", "P")
     cvar_goals: int | None = option(
         None,
-        "at the end, try this many goals of each module ten times each, and report success on the worst tenth of them "
-        "(eval/cvar); none: do not",
+        "at the end, try this many goals of each module ten times each, try the tenth of them that did worst ten times "
+        "more, and report the success of those (eval/cvar); none: do not",
         "",
         10,
         10_000,

@@ -143,6 +143,6 @@ def place(start: Progress) -> Progress:
     if len(made_on) == devices.count(start.config.devices):
         return start
     one = next(iter(made_on)) if len(made_on) == 1 else jax.devices()[0]
-    place = devices.everywhere(start.config.devices) or jax.sharding.SingleDeviceSharding(one)
-    state, total = jax.device_put((start.state, start.total), place)
+    sharding = devices.everywhere(start.config.devices) or jax.sharding.SingleDeviceSharding(one)
+    state, total = jax.device_put((start.state, start.total), sharding)
     return dataclasses.replace(start, state=state, total=total)

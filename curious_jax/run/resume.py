@@ -7,9 +7,10 @@
                                                                     a config.json of another run than the checkpoint
     merge_settings        the config to continue with               any new setting but MAY_CHANGE; fewer episodes than
                                                                     are done
-    load                  the progress, with the state              damaged arrays, keys of another kind, and a name
-                                                                    and a state that contradict one another
-    with_config (of fit)  that progress under the new config        a setting that a cycle depends on, once more
+    make_env, memory      the environments                          what cannot be built, or does not fit
+    load                  the progress, with the state, under       damaged arrays, keys of another kind, once more a
+                          the new config (fit's with_config)        setting that a cycle depends on, and a name and a
+                                                                    state that contradict one another
 
 Settings of fit's FREE may differ between config.json and its checkpoint: they shape no state. MAY_CHANGE names what a
 user may type beside --resume.

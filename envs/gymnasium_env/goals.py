@@ -108,17 +108,20 @@ class GoalSpace:
         """
         return self._ask(lambda part, *goals: part.solved(*goals), bool, achieved, desired)
 
-    def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+    def reward(self, achieved: np.ndarray, desired: np.ndarray, solved: np.ndarray | None = None) -> np.ndarray:
         """[..., G], [..., G] -> [...] float32: 0 when solved and -1 otherwise.
 
         Where the reward is dense: minus the distance in m from the goal to what is to be brought there, for modules of
         one's own from goal to outcome; -1 for NaN.
 
+        Args:
+          solved: what `solved` says of them, where it is known already.
         Raises:
           ValueError: for goals of another size.
         """
         if not self._dense:
-            return np.where(self.solved(achieved, desired), 0.0, -1.0).astype(np.float32)
+            solved = self.solved(achieved, desired) if solved is None else solved
+            return np.where(solved, 0.0, -1.0).astype(np.float32)
         distance = self._ask(lambda part, *goals: part.distance(*goals), np.float32, achieved, desired)
         return np.where(np.isnan(distance), np.float32(-1.0), -distance)
 
@@ -142,7 +145,7 @@ class GoalSpace:
         return away
 
     def _active(self, module: np.ndarray) -> Iterator[tuple[int, np.ndarray, Slots, slice]]:
-        """Yields each module that occurs in [...]: its number, where it does [...], what fills its slots, and these."""
+        """Yields of each module that occurs in [...]: its number, where it occurs [...], its Slots and their slice."""
         for i, (part, slot) in enumerate(zip(self._parts, self._slots, strict=True)):
             rows = np.asarray(module == i)
             if rows.any():

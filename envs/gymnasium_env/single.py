@@ -45,7 +45,8 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
       render_mode: rgb_array, or human: MuJoCo's viewer, in real time.
       width, height: of an rgb_array, in pixels, at most 4096 each.
       distractors: number of out-of-reach cubes, each with a module of its own that can never be solved.
-      reward_type: sparse, 0 when solved and -1 otherwise; or dense, minus the distance in m to the goal.
+      reward_type: sparse, 0 when solved and -1 otherwise; or dense, minus the distance to the goal
+        (in m, of modules of your own in their unit).
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": round(1 / c.CONTROL_PERIOD)}
@@ -105,9 +106,12 @@ class CuriousFetchEnv(gymnasium.Env, gymnasium.utils.EzPickle):
             self._distractors = numpy_arm.move_distractors(self.np_random, self._distractors)
             self._look()
             self._desired = self.goals.moved(self._desired, self._obs)
-        reward = float(self.goals.reward(self._achieved, self._desired)[0]) if sound else -1.0
-        info = self._info() if sound else {**self._info(), "is_success": False, "diverged": True}
-        return self._observation(), reward, False, not sound, info
+        info = self._info()
+        if not sound:
+            return self._observation(), -1.0, False, True, info | {"is_success": False, "diverged": True}
+        solved = np.array([info["is_success"]])
+        reward = float(self.goals.reward(self._achieved, self._desired, solved)[0])
+        return self._observation(), reward, False, False, info
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> Any:
         """[..., G], [..., G] -> [...]: the reward of `reward_type`; a float for a single goal."""

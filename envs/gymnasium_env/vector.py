@@ -106,8 +106,9 @@ class CuriousFetchVectorEnv(VectorEnv, gymnasium.utils.EzPickle):
         sound = self._advance(actions, resetting)
         if resetting.any():
             self._begin(resetting)
-        success = self._solved() & sound & ~resetting
-        reward = np.where(sound & ~resetting, self.goals.reward(self._achieved, self._desired), -1.0).astype(float)
+        solved, counts = self._solved(), sound & ~resetting
+        success = solved & counts
+        reward = np.where(counts, self.goals.reward(self._achieved, self._desired, solved), -1.0).astype(float)
         truncated = ((self._steps >= self.max_episode_steps) | ~sound) & ~resetting
         infos = self._infos(success)
         if not sound.all():

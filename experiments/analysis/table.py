@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from curious_jax.errors import check_installed
+from curious_jax.errors import ConfigError, check_installed
 from curious_jax.run import files
 from curious_jax.run.rows import FRESH, RENAMED
 from experiments.engine import evaluations
@@ -43,6 +43,8 @@ PACKED = "metrics.csv.gz"  # a whole table, compressed, which --report-only read
 def require() -> None:
     """Refuse to begin without pandas. Raises ConfigError, saying how to install it."""
     check_installed("experiments", "experiments", "pandas")
+    if pd is None:
+        raise ConfigError("experiments: pandas cannot be imported; install it again")
 
 
 class Seeds(NamedTuple):

@@ -88,9 +88,11 @@ def main(argv: Sequence[str] | None) -> int:
     if kept is None:
         raise ConfigError(f"{folder}: has neither {table.PACKED} nor table.csv; give the folder of an experiment")
     rows = table.read(kept)
-    if "algorithm" not in rows or "learning_progress/reach" not in rows:
+    if "algorithm" not in rows or not any(name.startswith("learning_progress/") for name in rows):
         raise ConfigError(f"{kept}: compares no algorithms by their learning progress; give another experiment")
     rows = rows[(rows["algorithm"] == "curious") & rows[SUCCESS].notna()]
+    if rows.empty:
+        raise ConfigError(f"{kept}: has no evaluations of curious; give another experiment")
     names = table.modules(rows, achievable=True)
     lines = []
     for number, own in rows.groupby("distractors") if "distractors" in rows else [("", rows)]:

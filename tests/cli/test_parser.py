@@ -286,3 +286,5 @@ def test_whole_numbers_with_commas():
     assert options.whole_numbers("--distractors", "0, 4,7", "0,7") == (0, 4, 7)
     with pytest.raises(ConfigError, match="^--distractors 0,x: must be whole numbers, such as 0,7$"):
         options.whole_numbers("--distractors", "0,x", "0,7")
+    with pytest.raises(ConfigError, match="^--worlds -1: must be whole numbers, such as 2,4$"):
+        options.whole_numbers("--worlds", "-1", "2,4")

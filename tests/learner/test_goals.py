@@ -270,6 +270,10 @@ def test_mega_proposes_no_outcome_outside_the_goal_space():
     reached = np.array([[0.5, 0.5], [1.05, 0.5], [1.2, -0.3], [-0.05, 0.2]], np.float32)
     inside = np.asarray(mega.lies_inside(table, jnp.asarray(reached)))
     np.testing.assert_array_equal(inside, [[True, True], [True, True], [False, False], [True, True]])
+    empty = ModuleTable(
+        (dataclasses.replace(line_module("a", 0, 0.0), goal_size=0, sample_goal=lambda key: jnp.zeros(0)),)
+    )
+    assert mega.lies_inside(empty, jnp.zeros((3, 0))).all()  # a module without goal numbers
     made, rng = make("mega"), np.random.default_rng(0)
     far = np.full((E, G), 0.5)
     far[::2] = 1.5 + rng.random((E // 2, G))  # the rarer they lie, the likelier they would be chosen

@@ -8,7 +8,8 @@ the table or at the arm's reach, where neither self-evaluations nor evaluations 
 Differences from the source: outcomes are a module's last MOST at the end of episodes, not all of all steps; candidates
 with a low Q value are not cut off; and there is no annealing towards the goals that are asked for (OMEGA). A module
 whose outcome never changed gets uniform goals, and so does one whose goal moves with the world (`Module.goal_at`): an
-outcome is a place there, and no goal as such a module draws them.
+outcome is a place there, and no goal as such a module draws them. Outcomes come from every start of an episode, and
+the goal space is that of the usual one.
 """
 
 import jax
@@ -51,7 +52,7 @@ def goal_space(modules: ModuleTable) -> tuple[jax.Array, jax.Array]:
 def lies_inside(modules: ModuleTable, reached: jax.Array) -> jax.Array:
     """Says of which modules' goal spaces outcomes lie inside, or close by: [E, G] -> [E, M] bool."""
     low, high = goal_space(modules)
-    margin = MARGIN * (high - low).max(axis=1, keepdims=True)
+    margin = MARGIN * (high - low).max(axis=1, keepdims=True, initial=0.0)
     within = (reached[:, None] >= low - margin) & (reached[:, None] <= high + margin)
     return jnp.all(within | ~modules.mask(jnp.arange(modules.num_modules)), axis=-1)
 

@@ -47,7 +47,12 @@ def test_the_arms_runs_have_a_row_per_condition(capsys):
 
 
 @pytest.mark.parametrize(
-    ("folder", "says"), [("docs", "neither metrics.csv.gz"), ("docs/results/point-curricula", "compares no algorithms")]
+    ("folder", "says"),
+    [
+        ("docs", "neither metrics.csv.gz"),
+        ("docs/results/point-curricula", "compares no algorithms"),
+        ("docs/results/point-architectures", "has no evaluations of curious"),
+    ],
 )
 def test_other_folders_are_refused_in_one_line(folder, says, capsys):
     assert progress_signal.main([folder]) == 2

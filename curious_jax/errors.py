@@ -37,7 +37,7 @@ class SettingError(ConfigError):
 
 
 class OverflowedBuffers(RuntimeError):
-    """A physics buffer ran out: contacts were dropped, so the run's results cannot be trusted."""
+    """The physics lost contacts in too many episodes for a run's results to be trusted."""
 
 
 def check_installed(what: str, extra: str, *modules: str, otherwise: str = "") -> None:

@@ -55,7 +55,7 @@ def fit(
       The progress at the end.
     Raises:
       ConfigError: when the environment or `start` belongs to another run than config's.
-      OverflowedBuffers: when physics dropped contacts, in training or evaluation.
+      OverflowedBuffers: when physics lost contacts in too many episodes, in training or evaluation.
     """
     callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
     loop = _Loop(config, env)
@@ -151,7 +151,6 @@ class _Loop:
         state, total = jax.block_until_ready(self.epoch(progress.state, progress.total, jnp.int32(cycles)))
         seconds = time.perf_counter() - started
         self.slice = max(1, int(SLICE_S * cycles / seconds))
-        check_overflow(total.overflow)
         progress = dataclasses.replace(
             progress,
             state=state,
@@ -162,6 +161,7 @@ class _Loop:
             status=progress.status if trainer.is_finite(state, total) else Status.DIVERGED,
             metrics=(),
         )
+        check_overflow(total.overflow, progress.epoch_cycles * schedule.num_envs * self.config.num_seeds)
         return self.at_now(progress)
 
     def is_evaluation_due(self, progress: Progress) -> bool:

@@ -53,6 +53,11 @@ class Progress:
         return self.cycles * self.config.schedule.num_envs
 
     @property
+    def epoch_cycles(self) -> int:
+        """Counts the cycles of the epoch under way, of the whole epoch where it has just ended."""
+        return 1 + (self.cycles - 1) % self.config.schedule.cycles_per_epoch
+
+    @property
     def env_steps(self) -> int:
         """Counts the environment steps of each seed."""
         return self.episodes * self.episode_length

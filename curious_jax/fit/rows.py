@@ -45,7 +45,7 @@ def make_rows(progress: Progress, env: Env) -> list[Row]:
     run, state = setup(config, env), progress.state
     measure = for_seeds(config, functools.partial(_measure_curriculum, run))
     vectors = [by_seed(config, v) for v in measure(state.estimator, state.curriculum)]
-    cycles = 1 + (progress.cycles - 1) % schedule.cycles_per_epoch  # of this epoch, so far
+    cycles = progress.epoch_cycles
     losses = [by_seed(config, v) / cycles for v in (total.critic_loss, total.actor_loss, total.q_mean)]
     cycles_per_s, invalid = cycles * config.num_seeds / progress.epoch_s, count_invalid(progress)
     rows = []

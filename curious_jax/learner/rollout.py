@@ -67,7 +67,7 @@ def collect(
       offset: [O], added to everything that the sensors read (perturbation.py); None for nothing.
       propose: gives the episodes' goals; None for uniform ones.
     Returns:
-      (Episode [E, ...], overflow []: some physics buffer ran out).
+      (Episode [E, ...], overflow [] int32: in how many the physics lost contacts, which makes them invalid).
     """
     chex.assert_rank(module, 1)
     chex.assert_equal_shape((module, exploring))
@@ -102,7 +102,7 @@ def collect(
     obs = jnp.concatenate([first[None], obs]).swapaxes(0, 1)  # [E, T+1, O]
     last = observe(state)
     reward = jax.vmap(env.modules.reward)(last, goal_at(goal, module, last), module)
-    valid = jnp.all(jnp.isfinite(obs) & (jnp.abs(obs) <= env.obs_bound), axis=(1, 2))
+    valid = jnp.all(jnp.isfinite(obs) & (jnp.abs(obs) <= env.obs_bound), axis=(1, 2)) & ~state.overflow
     episode = Episode(
         obs=obs,
         action=action.swapaxes(0, 1),
@@ -111,4 +111,4 @@ def collect(
         success=(reward == 0.0) & valid,
         valid=valid,
     )
-    return devices.whole((episode, jnp.any(state.overflow)))
+    return devices.whole((episode, jnp.sum(state.overflow, dtype=jnp.int32)))

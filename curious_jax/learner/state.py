@@ -38,8 +38,8 @@ class CycleMetrics:
     critic_loss: jax.Array  # []
     actor_loss: jax.Array  # []
     q_mean: jax.Array  # []
-    invalid: jax.Array  # [] int32, episodes that left the finite range
-    overflow: jax.Array  # [] int32, 1 when a physics buffer ran out
+    invalid: jax.Array  # [] int32, episodes that left the finite range or in which the physics lost contacts
+    overflow: jax.Array  # [] int32, the latter alone
 
 
 @struct.dataclass

@@ -92,7 +92,7 @@ def train_cycle(run: Setup, state: TrainState) -> tuple[TrainState, CycleMetrics
     metrics = CycleMetrics(
         **jax.tree.map(jnp.mean, losses),
         invalid=jnp.sum(~episode.valid).astype(jnp.int32),
-        overflow=overflow.astype(jnp.int32),
+        overflow=overflow,
     )
     return state, metrics
 

@@ -296,6 +296,29 @@ def test_a_diverged_world_of_many_is_truncated_alone(vector):
     assert np.isfinite(np.asarray(env._state.obs)).all()
 
 
+def test_a_world_that_lost_contacts_is_truncated_alone_and_more_than_a_twentieth_are_an_error():
+    env = CuriousFetchVectorEnv(21, ("reach",), physics="c", max_episode_steps=4)
+    env.reset(seed=0)
+    step = env._step
+
+    def lose(worlds):
+        def stepped(state, actions):
+            state = step(state, actions)
+            overflow = state.physics.overflow.at[jnp.array(worlds)].set(True)
+            return state.replace(physics=state.physics.replace(overflow=overflow))
+
+        return stepped
+
+    env._step = lose([4])  # of 21 worlds less than 5 %
+    _, reward, _, truncated, infos = env.step(np.zeros((21, 4), np.float32))
+    np.testing.assert_array_equal(np.flatnonzero(truncated), [4])
+    np.testing.assert_array_equal(np.flatnonzero(infos["diverged"]), [4])
+    assert reward[4] == -1
+    env._step = lose([4, 5])
+    with pytest.raises(RuntimeError, match="lost contacts in 2 of 21 worlds; use physics='c'"):
+        env.step(np.zeros((21, 4), np.float32))
+
+
 def test_make_vec_makes_the_vector_env_with_the_id_s_modules():
     env = gymnasium.make_vec("CuriousFetchStack-v0", num_envs=2)
     assert isinstance(env, CuriousFetchVectorEnv) and env.goals.names == ("stack",)

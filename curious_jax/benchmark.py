@@ -42,8 +42,8 @@ def parser() -> options.Parser:
     result.add_argument(
         "--rows",
         metavar="PART=N,N;...",
-        help="with --suite: only these rows: rollouts of so many worlds, updates of such batches, cycles of so many "
-        "seeds, as in rollouts=64,256;cycles=1,10 [default: all three, around the settings]",
+        help="with --suite: only these rows: numbers of worlds for rollouts, of transitions for updates and of "
+        "seeds for cycles, as in rollouts=64,256;cycles=1,10 [default: all three, around the settings]",
     )
     result.add_argument(
         "--compile-for",

@@ -18,13 +18,13 @@ from curious_jax.errors import OverflowedBuffers
 from curious_jax.learner import devices, perturbation, rollout
 from curious_jax.learner.state import PolicyParams, Setup, for_seeds, make_policy, setup
 from curious_jax.types import Env
-from envs.errors import OVERFLOW_SHARE
 
 MAX_WORLDS = 256  # episodes side by side in `evaluate`
 WORST, TRIES = 0.1, 10  # share of the goals that are the worst; episodes that find them, and as many that judge them
 TRIAL_STREAM = 0x7E57  # folded into the key that draws goals, before the number of a trial
 CHUNK_STREAM = 0xC4A2  # folded into a module's key, for its goals beyond the first MAX_WORLDS
-EVALUATION_STREAM = 0x5EED  # folded into the seed, so that evaluation never draws training's keys
+EVALUATION_STREAM = 0x5EED  # folded into the seed of a run, so that its evaluations never draw training's keys
+OVERFLOW_SHARE = 0.05  # of the episodes, or one of a few, may lose contacts; with more a run stops
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def achievable(env: Env) -> np.ndarray:
 
 
 def check_overflow(overflow: Any, episodes: int) -> None:
-    """Stops a run in which the physics lost contacts in more than OVERFLOW_SHARE of the episodes.
+    """Stops a run in which the physics lost contacts in more than OVERFLOW_SHARE of the episodes, and in more than one.
 
-    In a few worlds it costs nothing but their episodes, which are invalid.
+    In a few it costs nothing but those episodes, which are invalid.
 
     Args:
       overflow: in how many episodes it did (any shape, to be summed; on the host).
@@ -66,7 +66,7 @@ def check_overflow(overflow: Any, episodes: int) -> None:
       OverflowedBuffers: saying what to change.
     """
     lost = int(np.sum(overflow))
-    if lost > OVERFLOW_SHARE * episodes:
+    if lost > max(1, OVERFLOW_SHARE * episodes):
         raise OverflowedBuffers(
             f"physics ran out of contact buffers and lost contacts in {lost} of {episodes} episodes; use --physics c, "
             "or raise naconmax or njmax in envs/physics/warp.py (buffer_sizes)"

@@ -40,7 +40,7 @@ class Episode:
     goal: jax.Array  # [E, G] float32, zero outside the module's slots
     module: jax.Array  # [E] int32
     success: jax.Array  # [E] bool, solved at the last step
-    valid: jax.Array  # [E] bool, every observation finite and inside the workspace
+    valid: jax.Array  # [E] bool, every observation finite and inside the workspace, no contact lost
 
 
 @struct.dataclass

@@ -1,11 +1,6 @@
-"""The error for a bad argument, told by the argument's name so that a command line can name its option instead.
-
-Beside it lies the limit of what physics may lose before it is an error.
-"""
+"""The error for a bad argument, told by the argument's name so that a command line can name its option instead."""
 
 from typing import Any
-
-OVERFLOW_SHARE = 0.05  # of episodes may lose contacts for want of buffers, as rare ones do; with more a run stops
 
 
 class ArgumentError(ValueError):

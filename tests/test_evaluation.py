@@ -10,7 +10,6 @@ from curious_jax import errors, evaluation
 from curious_jax.learner import normalizer
 from curious_jax.learner.state import PolicyParams, init_one, policy_params
 from curious_jax.types import Learner
-from envs.errors import OVERFLOW_SHARE
 
 REACH = jnp.zeros(3).at[:2].set(10.0)  # actor of `scripted`: at full gain
 IDLE = jnp.zeros(3)
@@ -152,7 +151,7 @@ def test_an_episode_that_lost_contacts_is_a_failure_and_many_stop_the_evaluation
     few, many = (FaultyEnv(made[0].env, value=None, share=share, overflows=True) for share in (0.02, 0.2))
     run, evaluate = make(few)
     (result,) = evaluate(policy(run, REACH), jax.random.key(0), 320)
-    assert 1 - OVERFLOW_SHARE <= result.rate["reach"] < 1
+    assert 1 - evaluation.OVERFLOW_SHARE <= result.rate["reach"] < 1
     run, evaluate = make(many)
     with pytest.raises(errors.OverflowedBuffers, match=r"lost contacts in \d+ of 320 episodes"):
         evaluate(policy(run, REACH), jax.random.key(0), 320)

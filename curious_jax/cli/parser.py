@@ -287,7 +287,9 @@ def settings(given: dict[str, Any], apart: Collection[str] = ()) -> dict[str, An
         held.pop("window_span", None)
     if "preset" in merged and "preset" in held:
         raise ConfigError("--preset: a --config file holds every setting already; leave one of the two out")
-    held = _of_length(_of_algorithm(held, merged, "algorithm" in apart), merged)
+    if "algorithm" in held or "algorithm" in apart:  # else each setting of the file is its writer's own
+        held = _of_algorithm(held, merged, "algorithm" in apart)
+    held = _of_length(held, merged)
     held = {name: held_value for name, held_value in held.items() if name not in apart}
     imports = dict.fromkeys([*held.get("imports", ()), *merged.get("imports", ())])
     return {**held, **merged, **({"imports": tuple(imports)} if imports else {})}

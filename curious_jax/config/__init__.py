@@ -85,7 +85,7 @@ class TrainConfig(Settings):
     num_seeds: int = option(1, "seeds trained side by side: seed ... seed + S - 1")
     devices: int | str = option(
         1,
-        "local devices that share environments and batches, each with a copy of the store; all: every device",
+        "local devices that share environments and batches, each with a copy of the replay buffer; all: every device",
         choices=(ALL,),
     )
     target_success: float | None = option(

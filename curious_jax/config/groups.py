@@ -153,7 +153,7 @@ class ExplorationConfig(Settings):
     random_steps: float = option(
         1.0,
         "steps that a random action lasts on average (temporally extended exploration, Dabney et al. 2021); 1: each is "
-        "drawn anew, as the authors' program does",
+        "drawn afresh, as the authors' program does",
         "C",
         1,
         1000,
@@ -193,14 +193,14 @@ class PerturbationConfig(Settings):
 
 @dataclass(frozen=True)
 class ScheduleConfig(Settings):
-    """Sizes: environments, updates, episodes, store, evaluations."""
+    """Sizes: environments, updates, episodes, replay buffer, evaluations."""
 
     num_envs: int = option(128, "environments in parallel = episodes per cycle")
     updates_per_cycle: int = option(192, "gradient steps per cycle")
     batch_size: int = option(256, "transitions per gradient step (N_mb; the paper: 19 workers x 256)")
-    capacity: int = option(60_000, "episodes kept in the store (the paper keeps all)")
+    capacity: int = option(60_000, "episodes kept in the replay buffer (the paper keeps all)")
     episodes: int = option(150_000, "training episodes in all, rounded up to whole cycles")
-    evaluation_interval: int = option(1_000, "training episodes between evaluations")
+    evaluation_interval: int = option(1_000, "training episodes between evaluations, rounded to whole cycles")
     evaluation_episodes: int = option(95, "episodes per evaluation, spread over achievable modules", "P")
     cvar_goals: int | None = option(
         None,
@@ -214,7 +214,7 @@ class ScheduleConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        enough = f"at least num_envs={self.num_envs}, one cycle of episodes"
+        enough = f"at least num_envs={self.num_envs}, one cycle of episodes; change one of the two"
         require(self.capacity >= self.num_envs, "capacity", self.capacity, enough)
 
     @property

@@ -49,8 +49,8 @@ def fit(
       callback: gets the progress about every second, between two cycles, with `metrics` after every evaluation and
         `status` once the run has ended of itself (not for one that was over at its start); returns True to stop. Of
         several each is called, in their order, and any of them may stop the run.
-      start: the progress to continue from, whose arrays are overwritten; None for a new run. Other `episodes` or
-        another `target_success` than it was made with let a run that has ended go on.
+      start: the progress to continue from, whose arrays are overwritten; None for a new run. More
+        `episodes` than it was made with let a completed run go on, another `target_success` one that met its own.
     Returns:
       The progress at the end.
     Raises:

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from curious_jax.errors import ConfigError
 from curious_jax.learner import batches, normalizer
 from curious_jax.learner.estimators import Results
 from curious_jax.learner.goals.protocol import Batches, View
@@ -89,7 +90,8 @@ def _td_errors(run: Setup, state: TrainState, statistics: NormalizerState, episo
         next_goal=next_goal,
         module=module,
     )
-    assert run.learner.td_error is not None
+    if run.learner.td_error is None:
+        raise ConfigError("--estimator plr: needs a learner with td_error (curious_jax.types.Learner); choose another")
     errors = run.learner.td_error(state.learner, batches.encode(run, statistics, transition))
     return errors.reshape(number, steps).mean(axis=1)
 

@@ -74,7 +74,7 @@ def update(
 ) -> NormalizerState:
     """Adds the valid episodes of one cycle.
 
-    Goal slots see the mixture that training batches show: outcomes of relevant episodes with the
+    Goal slots see about the mixture that training batches show: outcomes of relevant episodes with the
     hindsight probability, the episodes' own goals with the rest.
 
     Args:

@@ -134,7 +134,8 @@ def move_average(config: TrainConfig, average: Any, actor: Any) -> Any:
 
 def policy_params(state: TrainState) -> PolicyParams:
     """Takes out of a training state what is evaluated, kept and played: the actor, or its running average."""
-    actor = state.learner.actor if isinstance(state.average, tuple) else state.average
+    has_average = not isinstance(state.average, tuple) or len(state.average) > 0  # () where none is asked for
+    actor = state.average if has_average else state.learner.actor
     return PolicyParams(actor=actor, normalizer=state.normalizer)
 
 

@@ -129,7 +129,7 @@ def _notes(found: Found, config: TrainConfig, env: Env, rows: int) -> list[str]:
     schedule = config.schedule
     longer = found.saved and schedule.episodes > configs.from_dict(found.info["config"]).schedule.episodes
     if longer and config.preset == "paper" and schedule.cycles * schedule.num_envs > schedule.capacity:
-        kept = f"the store keeps the last {schedule.capacity:,} episodes, as this run began"
+        kept = f"the replay buffer keeps the last {schedule.capacity:,} episodes, as this run began"
         notes.append(f"{kept}; the paper keeps all, as a new run of --preset paper --episodes {schedule.episodes} does")
     if found.episodes >= config.schedule.episodes:
         notes.append(f"all {config.schedule.episodes:,} episodes are done: --episodes N goes further")

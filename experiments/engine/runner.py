@@ -210,7 +210,7 @@ def _complete(
             return CellResult(name, done, "" if done else found.state.value, attempts=attempts)
         if found.state is CellState.DAMAGED and status in (program.DONE, program.DIVERGED):  # not the disk
             reason = f"{found.reason}, though its training ended well; if curious_jax was changed meanwhile, "
-            return CellResult(name, False, f"{reason}the same command goes on", attempts=attempts)
+            return CellResult(name, False, f"{reason}the same command continues", attempts=attempts)
         if found.state is not CellState.STARTED and folder.exists():
             why = found.reason if found.state is CellState.DAMAGED else "its run has no checkpoint to resume"
             say(f"{name}: {why}; kept as {cells.put_aside(folder, CellState.DAMAGED.value).name}, and run again")

@@ -122,6 +122,17 @@ def test_a_setting_of_ones_own_outlives_a_change_of_algorithm(tmp_path):
     assert (again.hindsight.substitution, again.hindsight.interest_replay) == ("drawn", False)
 
 
+@pytest.mark.parametrize("own, algorithm", [("selection: lp", "muvfa"), ("goals: mega", "her"), ("guide: 0.5", "her")])
+def test_a_file_without_an_algorithm_keeps_its_settings_beside_any(tmp_path, own, algorithm):
+    path = tmp_path / "mine.yaml"
+    path.write_text(own + "\n")
+    name, value = own.split(": ")
+    found = settings("--config", str(path), "--algorithm", algorithm)
+    assert str(found[name]) == value and found["algorithm"] == algorithm
+    path.write_text("algorithm: curious\nselection: lp\n")  # which curious brings anyway
+    assert "selection" not in settings("--config", str(path), "--algorithm", "muvfa")
+
+
 def test_preset_beside_a_config_file_is_refused(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configs.to_dict(configs.make_config())))

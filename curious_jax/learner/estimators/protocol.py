@@ -18,7 +18,7 @@ class Results:
     goal: jax.Array  # [E, G] as it stood at the end
     success: jax.Array  # [E] bool
     self_evaluation: jax.Array  # [E] bool; such episodes have uniform modules and goals, and no noise
-    valid: jax.Array  # [E] bool; the others left the finite range and are to be ignored
+    valid: jax.Array  # [E] bool, as Episode.valid; the others are to be ignored
     first: jax.Array  # [E, O], the first observation
     reached: jax.Array  # [E, G], every module's outcome at the end
     relevant: jax.Array  # [E, M] bool, whether the episode changed a module's outcome

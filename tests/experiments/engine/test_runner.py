@@ -131,7 +131,7 @@ def test_a_run_that_the_code_of_today_cannot_read_is_not_made_again(tmp_path, mo
     trainings = Trainings(monkeypatch, tmp_path, (completes_as_later_code_would, 0))
     result, said = run(tmp_path)
     assert (result.done, result.attempts) == (False, 1) and len(said) == 1 and trainings.goes == []
-    assert result.reason.endswith("if curious_jax was changed meanwhile, the same command goes on")
+    assert result.reason.endswith("if curious_jax was changed meanwhile, the same command continues")
     monkeypatch.setattr(cells, "read_config", lambda folder: CELL.condition.config(CELL.first, CELL.count))
     again, _ = run(tmp_path)
     assert (again.done, again.attempts) == (True, 0)

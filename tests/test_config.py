@@ -158,7 +158,10 @@ def test_every_setting_has_a_unique_name_and_a_help_text_and_its_default_fits():
     ("settings", "line"),
     [
         (dict(num_envs=0), "--num-envs 0: must be a whole number of 1 or more"),
-        (dict(capacity=127), "--capacity 127: must be at least --num-envs 128, one cycle of episodes; change one of the two"),
+        (
+            dict(capacity=127),
+            "--capacity 127: must be at least --num-envs 128, one cycle of episodes; change one of the two",
+        ),
         (dict(algorithm="her", replay="lp"), "--replay lp: must be own with --algorithm her; leave it out"),
         (dict(modules=()), "--modules '': must be at least one module, such as reach"),
         (dict(episodes=64, perturb_at=65), "--perturb-at 65: must be at most --episodes 64, the length of the run"),

@@ -129,7 +129,8 @@ def test_a_longer_run_must_not_drop_what_the_store_was_to_keep(empty_folder):
     given = ["--preset", "fast", "--distractors", "0", "--out", "d"]
     experiment = EXPERIMENTS["distractors"]
     command.prepare(command.read(experiment, [*given, "--episodes", "1000"]))
-    with pytest.raises(ConfigError, match="--episodes 2000: the replay buffer of the cells in d keeps 1024 .* --capacity 1024"):
+    match = "--episodes 2000: the replay buffer of the cells in d keeps 1024 .* --capacity 1024"
+    with pytest.raises(ConfigError, match=match):
         command.read(experiment, [*given, "--episodes", "2000"])
     request = command.read(experiment, [*given, "--episodes", "2000", "--capacity", "1024"])
     assert len(command.prepare(request)) == 20

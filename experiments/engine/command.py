@@ -202,8 +202,8 @@ def _settings(experiment: Experiment, typed: dict[str, Any], out: str | None) ->
     kept = noted["capacity"]
     if conditions.is_longer(found, noted) and kept < whole:
         raise ConfigError(
-            f"--episodes {found['episodes']}: the replay buffer of the cells in {folder} keeps {kept} episodes and would "
-            f"drop the oldest; name another --out, or accept that with --capacity {kept}"
+            f"--episodes {found['episodes']}: the replay buffer of the cells in {folder} keeps {kept} episodes and "
+            f"would drop the oldest; name another --out, or accept that with --capacity {kept}"
         )
     return {**found, "capacity": kept}
 

@@ -166,3 +166,10 @@ def test_the_flat_goals_results_enter_every_window():
     state = update(state, module, success, jnp.array([True, True, True]))
     np.testing.assert_array_equal(state.count, [2, 3, 2])
     np.testing.assert_array_equal(state.results[:, :3], [[1, 0, 0], [1, 1, 0], [1, 0, 0]])
+
+
+def test_a_window_may_be_given_by_the_episodes_that_it_spans():
+    span = CurriculumConfig(window=300, window_span=400, self_evaluation=0.1)
+    assert curriculum.window(4, span) == 10  # a tenth of 400 are self-evaluations, of four modules
+    assert curriculum.window(100, span) == 2  # the fewest that have a half
+    assert curriculum.window(4, CurriculumConfig(window=300)) == 300

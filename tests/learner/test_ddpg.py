@@ -105,3 +105,12 @@ def test_targets_start_as_copies_and_seeds_differ():
     jax.tree.map(np.testing.assert_array_equal, state.target_critic, state.critic)
     other = ravel_pytree(learner().init(jax.random.key(1)).critic)[0]
     assert not np.array_equal(other, ravel_pytree(state.critic)[0])
+
+
+def test_td_errors_are_the_distances_from_the_target(batch, start):
+    """The target networks say what the next state is worth, as numpy computes it."""
+    actor = np.tanh(forward(start.target_actor, batch.next_inputs))
+    next_q = forward(start.target_critic, np.concatenate([batch.next_inputs, actor], axis=1))[:, 0]
+    y = np.clip(np.asarray(batch.reward) + 0.9 * next_q, -10.0, 0.0)
+    q = forward(start.critic, np.concatenate([batch.inputs, batch.action], axis=1))[:, 0]
+    np.testing.assert_allclose(learner(discount=0.9).td_error(start, batch), np.abs(q - y), rtol=1e-4)

@@ -9,14 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.parts import assert_same, line_module, line_table, make_run, tiny_config
+from helpers.parts import assert_same, episodes, line_module, line_table, make_run, tiny_config
 
-from curious_jax.config import SettingError, make_config
+from curious_jax.config import NormalizerConfig, SettingError, make_config
 from curious_jax.config.fields import ESTIMATORS
 from curious_jax.errors import ConfigError
-from curious_jax.learner import curriculum, estimators, trainer
+from curious_jax.learner import curriculum, estimators, feedback, success_model, trainer
 from curious_jax.learner.estimators import Results, bayes, ema, plr, windows
 from curious_jax.learner.estimators import model as learned
+from curious_jax.learner.state import init_one
 from curious_jax.learner.success_model import SuccessModel
 from envs.modules import ModuleTable
 
@@ -161,6 +162,8 @@ def test_evidence_fades_with_every_result():
     state = estimator.update(estimator.init(jax.random.key(0)), results([0], [1]))
     state = estimator.update(state, results([0, 1], [0, 1]))
     np.testing.assert_allclose(state.now, [[kept, 1.0], [1.0, 0.0], [0.0, 0.0]], rtol=1e-5)
+    # The results before follow what is known now: 0.05·(1, 0), then 0.95·(0.05, 0) + 0.05·(0.95, 1).
+    np.testing.assert_allclose(state.before, [[0.095, 0.05], [0.05, 0.0], [0.0, 0.0]], rtol=1e-5)
     np.testing.assert_allclose(estimator.predict(state, None), [(kept + 1) / (kept + 3), 2 / 3, 1 / 2], rtol=1e-5)
 
 
@@ -177,6 +180,9 @@ def test_level_replay_goes_by_rank_and_staleness():
     np.testing.assert_allclose(state.score, [2.0, 5.0, np.inf])  # the last comes first until it is seen
     np.testing.assert_allclose(state.stale, [0.0, 0.0, 1.0])
     assert np.argmax(estimator.scores(state, None)) == 2 and estimator.epsilon == 0.0
+    broken = estimator.update(state, results([0, 2], 0, self_evaluation=False, valid=False, td_error=np.nan))
+    np.testing.assert_allclose(broken.score, [2.0, 5.0, np.inf])  # as if these episodes had not been
+    np.testing.assert_allclose(broken.stale, [1.0, 1.0, 2.0])
 
 
 def test_an_order_takes_the_next_module_once_one_is_mastered():
@@ -190,6 +196,34 @@ def test_an_order_takes_the_next_module_once_one_is_mastered():
     held = curriculum.update(held, jnp.ones(8, jnp.int32), jnp.ones(8, bool), jnp.ones(8, bool))
     np.testing.assert_allclose(scores(held, "b", "c"), [0.0, 0.0, 1.0])
     np.testing.assert_allclose(scores(held, "b"), [1.0, 1.0, 1.0])  # uniform once all are mastered
+
+
+def test_the_copies_of_the_model_are_one_and_two_lags_old(monkeypatch):
+    """K is 5: after 11 cycles one copy is of the network after 10, the other of that after 5."""
+    count_up = lambda self, state, *shown: state.replace(params=jax.tree.map(lambda x: x + 1.0, state.params))  # noqa: E731
+    monkeypatch.setattr(SuccessModel, "learn", count_up)
+    estimator = make("model", preset="cpu", self_evaluation=0.1, num_envs=120)  # 20 results of 3 modules, 12 a cycle
+    first = estimator.init(jax.random.key(0))
+    state = first.replace(model=first.model.replace(params=jnp.float32(0)), newer=jnp.float32(0), older=jnp.float32(0))
+    for cycle in range(11):
+        state = estimator.update(state, results([0], 1, cycle=cycle))
+    assert [float(x) for x in (state.model.params, state.newer, state.older)] == [11.0, 10.0, 5.0]
+    assert int(state.copies) == 2
+
+
+def test_the_model_sees_goals_in_deviations_of_their_own_module_and_is_asked_about_now(monkeypatch):
+    """Module 0 was asked for 1 and 3, module 1 for 7 alone, in whose goals the slot of module 0 is empty."""
+    model = SuccessModel(line_table(0, 1), 4)
+    state = model.init(jax.random.key(0)).replace(
+        module=jnp.array([0, 0, 1, 0]),
+        goal=jnp.array([[1.0, 0.0], [3.0, 0.0], [0.0, 7.0], [99.0, 0.0]]),
+        size=jnp.int32(3),  # nothing stands in the fourth place yet
+    )
+    monkeypatch.setattr(success_model, "_logit", lambda params, inputs: inputs)
+    seen = model.predict(state, None, jnp.array([0, 1]), jnp.array([[5.0, 0.0], [0.0, 7.0]]))
+    # Mean 2 and deviation 1 make 3 of 5; the descriptor, the two slots, the age.
+    inputs = jnp.array([[1.0, 0.0, 3.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(seen, jax.nn.sigmoid(inputs), rtol=1e-5)
 
 
 # What makes each of them what it is
@@ -322,6 +356,73 @@ def test_every_estimator_trains(name, seeds):
     shares = np.asarray(p(state.estimator, state.curriculum))
     assert np.isfinite(shares).all() and (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(axis=-1), 1.0, rtol=1e-5)
+
+
+def test_modules_are_chosen_shown_and_replayed_by_the_estimators_scores_and_uniform_share():
+    """The windows know nothing here, and level replay has no other uniform share than its own."""
+    run = make_run(tiny_config(estimator="plr"))
+    held, settings = curriculum.init(3, run.config.curriculum), run.config.curriculum
+    worth = run.worth(plr.PlrState(score=jnp.array([0.2, 0.9, 0.1]), stale=jnp.zeros(3)), held)
+    share = np.array([2.0**-10, 1.0, 3.0**-10]) / (1 + 2.0**-10 + 3.0**-10)
+    np.testing.assert_allclose(curriculum.summarize(held, settings, worth)[2], share, rtol=1e-5)
+    module, own = curriculum.choose(held, settings, jax.random.key(0), 400, worth)
+    assert (module[~own] == 1).mean() > 0.97
+    store = SimpleNamespace(count=jnp.array([5, 5, 5]))
+    # Of 8 transitions floor(8 p) are 0, 7 and 0, and the one that is left is for the first.
+    np.testing.assert_array_equal(trainer.replay_modules(run, held, store, worth), [0, *[1] * 7])
+
+
+def test_scores_are_asked_for_before_the_episodes_to_select_and_after_them_to_replay(monkeypatch):
+    """The estimator's state has one part before the cycle, and two parts once it has learned of its episodes."""
+    asked, used, given_out = [], [], []
+    told = estimators.Estimator(
+        init=lambda key: (jnp.zeros(3),),
+        update=lambda state, shown: (*state, jnp.ones(3)),
+        scores=lambda state, held: asked.append(len(state)) or given_out.append(state[-1]) or state[-1],
+        predict=lambda state, held: state[0],
+    )
+    run = make_run(tiny_config())._replace(estimator=told)
+
+    def note(function, name):
+        return lambda *given: used.append((name, given[-1].scores is given_out[-1])) or function(*given)
+
+    monkeypatch.setattr(curriculum, "choose", note(curriculum.choose, "selection"))
+    monkeypatch.setattr(trainer, "replay_modules", note(trainer.replay_modules, "replay"))
+    state = jax.eval_shape(functools.partial(init_one, run), 0)
+    jax.eval_shape(functools.partial(trainer.train_cycle, run), state)
+    assert asked == [1, 2] and used == [("selection", True), ("replay", True)]
+
+
+def test_what_a_cycle_tells_of_its_episodes():
+    """Two episodes of two steps, by hand: module 0 asks for the place 2, module 1 for a quarter beyond where it is."""
+    moved = dataclasses.replace(line_module("b", 0), goal_at=lambda goal, obs: obs[:1] + goal)
+    table, seen = ModuleTable((line_module("a", 0), moved)), []
+    errors = jnp.array([1.0, 3.0, 10.0, 20.0])
+    run = SimpleNamespace(
+        env=SimpleNamespace(modules=table),
+        config=SimpleNamespace(normalizer=NormalizerConfig(normalize=False)),
+        estimator=SimpleNamespace(wants_td_errors=True),
+        learner=SimpleNamespace(td_error=lambda state, batch: seen.append(batch) or errors),
+    )
+    state = SimpleNamespace(learner=None, cycle=jnp.int32(7))
+    obs = [[[0.0], [1.0], [2.0]], [[5.0], [6.0], [8.0]]]
+    played = episodes(obs, module=[0, 1], goal=[[2.0, 0.0], [0.0, 0.25]])
+    relevant = jnp.array([[True, False], [True, True]])
+    found = feedback.gather(run, state, None, played, jnp.array([True, False]), relevant, jax.random.key(0))
+    np.testing.assert_array_equal(found.td_error, [2.0, 15.0])  # an episode's mean over its steps
+    np.testing.assert_array_equal(found.goal, [[2.0, 0.0], [0.0, 8.25]])  # as it stood at the end
+    np.testing.assert_array_equal(found.first, [[0.0], [5.0]])
+    np.testing.assert_array_equal(found.reached, [[2.0, 2.0], [8.0, 8.0]])
+    np.testing.assert_array_equal(found.relevant, relevant)
+    (batch,) = seen  # observation, goal, descriptor; the goal of module 1 moves with what is observed
+    now, later = [0.0, 1.0, 5.0, 6.0], [1.0, 2.0, 6.0, 8.0]
+    np.testing.assert_array_equal(batch.inputs[:, 0], now)
+    np.testing.assert_array_equal(batch.inputs[:, 1:3], [[2, 0], [2, 0], [0, 5.25], [0, 6.25]])
+    np.testing.assert_array_equal(batch.next_inputs[:, 0], later)
+    np.testing.assert_array_equal(batch.next_inputs[:, 1:3], [[2, 0], [2, 0], [0, 6.25], [0, 8.25]])
+    np.testing.assert_array_equal(batch.inputs[:, 3:], [[1, 0], [1, 0], [0, 1], [0, 1]])
+    np.testing.assert_array_equal(batch.action[:, 0], [0, 1, 0, 1])
+    np.testing.assert_array_equal(batch.reward, [-1, 0, 0, 0])  # of what a step leads to
 
 
 def measure(run):

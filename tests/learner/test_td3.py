@@ -91,3 +91,16 @@ def test_critics_start_apart_and_targets_average_once_a_cycle():
     np.testing.assert_array_equal(flat(state.target_critics), flat(state.critics))
     moved = state.replace(critics=jax.tree.map(lambda x: x + 1.0, state.critics))
     np.testing.assert_allclose(flat(learn.end_cycle(moved).target_critics) - flat(state.critics), 0.05, atol=1e-6)
+
+
+def test_td_errors_are_the_mean_distances_of_both_critics_from_the_lower_target(batch):
+    """There is no noise on the target action, and numpy computes the same."""
+    learn = learner()
+    state = learn.init(jax.random.key(1))
+    lower = lambda p: jax.tree.map(lambda x: x - 2.0 if x.shape == (2, 1) else x, p)  # noqa: E731, last biases
+    state = state.replace(critics=lower(state.critics), target_critics=lower(learn.init(jax.random.key(2)).critics))
+    action = np.tanh(forward(state.target_actor, batch.next_inputs))
+    next_q = np.minimum(*(q(one(state.target_critics, k), batch.next_inputs, action) for k in (0, 1)))
+    y = np.clip(np.asarray(batch.reward) + DISCOUNT * next_q, -1 / (1 - DISCOUNT), 0)
+    expected = np.mean([np.abs(q(one(state.critics, k), batch.inputs, batch.action) - y) for k in (0, 1)], axis=0)
+    np.testing.assert_allclose(learn.td_error(state, batch), expected, rtol=1e-4)

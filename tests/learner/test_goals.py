@@ -2,19 +2,20 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.parts import assert_same, empty_module, line_module, make_run, tiny_config
+from helpers.parts import assert_same, assert_uniform, empty_module, line_module, line_table, make_run, tiny_config
 from scipy import stats
 
 from curious_jax.config import SettingError, make_config
 from curious_jax.errors import ConfigError
-from curious_jax.learner import goals, state, trainer
+from curious_jax.learner import feedback, goals, state, trainer
 from curious_jax.learner.estimators import Results
-from curious_jax.learner.goals import alp_gmm, mega, recent, riac, vds
+from curious_jax.learner.goals import alp_gmm, mega, protocol, recent, riac, vds
 from curious_jax.learner.goals.protocol import View
 from curious_jax.types import LearnerBatch
 from envs.modules import Module, ModuleTable
@@ -171,6 +172,26 @@ def test_alp_is_the_change_from_the_nearest_earlier_goal():
     np.testing.assert_array_equal(held.size, [0, 5, 0, 0])
 
 
+def test_the_nearest_earlier_goal_is_so_in_deviations_of_the_earlier_ones():
+    """Module 2 was asked for (0, 0), which failed, and (1, 0.02), which was solved: deviations of 0.5 and 0.01."""
+    held = recent.init(M, {"goal": (3,), "result": (), "progress": ()})
+    goal = held.entries["goal"].at[2, -1].set(jnp.array([1.0, 0.02, 0.0]))
+    result = held.entries["result"].at[2, -1].set(1.0)
+    held = held.replace(entries=held.entries | {"goal": goal, "result": result}, size=jnp.array([0, 0, 2, 0]))
+    # (0.4, 0.02) is nearer to the first in metres, and to the second in deviations: 1.2 against 2.2.
+    part, module = jnp.array([[0.4, 0.02, 0.0], [0.4, 0.0, 0.0]]), jnp.array([2, 2])
+    found = alp_gmm.measure_progress(held, part, module, jnp.array([1.0, 1.0]))
+    np.testing.assert_array_equal(found, [0.0, 1.0])
+
+
+def test_densities_are_those_of_scipys_normals():
+    mean, x = np.array([[1.0, -1.0], [0.0, 0.5]], np.float32), np.array([0.5, 0.25], np.float32)
+    covariance = np.array([[[4.0, 1.0], [1.0, 2.0]], [[0.25, 0.0], [0.0, 0.01]]], np.float32)
+    whiten = np.linalg.inv(np.linalg.cholesky(covariance))
+    expected = [stats.multivariate_normal(m, s).logpdf(x) for m, s in zip(mean, covariance, strict=True)]
+    np.testing.assert_allclose(alp_gmm.log_density(mean, whiten, x), expected, rtol=1e-5)
+
+
 fit, weigh = jax.jit(alp_gmm.fit), jax.jit(alp_gmm.weigh)
 
 
@@ -221,6 +242,15 @@ def test_regions_are_chosen_by_interest_and_goals_uniformly_within():
     )
     weights = jax.jit(riac.weigh)(tree, np.array([[0.1], [0.2], [0.3], [0.7]]))
     np.testing.assert_allclose(weights / weights.sum(), [0.25 / 3, 0.25 / 3, 0.25 / 3, 0.75], rtol=1e-5)
+
+
+def test_a_goal_is_found_in_its_region_through_every_level():
+    """The tree that halves 0 to 1 thrice: the regions are the eighths, in order."""
+    levels = [np.arange(1, 2**k, 2) / 2**k for k in (1, 2, 3)]
+    tree = riac.Tree(axis=np.ones(7, np.int32), threshold=np.concatenate(levels), interest=np.zeros(8))
+    part = np.stack([np.zeros(16), np.arange(16) / 16], axis=1)  # each border belongs to what lies above it
+    regions = jax.jit(jax.vmap(riac.find_region, (None, 0)))(tree, part)
+    np.testing.assert_array_equal(regions, np.arange(16) // 2)
 
 
 @pytest.mark.parametrize("name", [pytest.param("alp-gmm", marks=pytest.mark.slow), "riac"])
@@ -337,6 +367,22 @@ def test_the_ensemble_learns_from_the_learners_batches():
     assert (after.mean(axis=1) < q.mean(axis=1) - 0.1).all()  # y is 1 below what a member thinks
 
 
+def test_the_ensemble_learns_from_the_next_state_and_the_policys_action_there():
+    """Q' is -1 where both are 1, and 0 elsewhere, as in the batch itself; Q is 0, and its last bias learns."""
+    made = vds.make(make_config(world="point", goals="vds", updates_per_cycle=8), TABLE, INPUTS, A)  # one update
+    before = jax.tree.map(jnp.zeros_like, made.init(jax.random.key(0))).replace(trained=jnp.array(True))
+    target = with_outputs(before.target, 0, -1.0)
+    first = target["params"]["MLP_0"]["Dense_0"]
+    first["kernel"][:, INPUTS, 0], first["bias"][:, 0] = 1.0, -1.0  # of the action's first number
+    inputs, nothing = jnp.zeros((4, INPUTS)), jnp.zeros((4, A))
+    batch = LearnerBatch(inputs, nothing, jnp.zeros(4), inputs.at[:, 0].set(1.0))
+    view = VIEW._replace(act=lambda seen: jnp.repeat(seen[:, :1], A, axis=1))
+    after = made.learn(before.replace(target=target), jax.random.key(0), lambda key: batch, view)
+    last, slow = (x["params"]["MLP_0"]["Dense_2"]["bias"] for x in (after.params, after.target))
+    np.testing.assert_allclose(last, -vds.STEP_SIZE, rtol=1e-3)  # Adam's first step, towards y = -γ
+    np.testing.assert_allclose(slow, -vds.STEP_SIZE * vds.TARGET_RATE, rtol=1e-3)
+
+
 # Success: learnability.
 
 
@@ -350,6 +396,49 @@ def test_goals_are_solved_half_of_the_time():
         held = made.update(held, drawn.replace(success=success))
     g = made.propose(held, 1, 1)[:, column(1)]
     assert ((g > 0.3) & (g < 0.7)).mean() > 0.6  # uniform goals: 0.4
+
+
+# What they share.
+
+
+def test_a_candidate_is_kept_by_its_weight_or_in_the_given_share_uniformly():
+    number, weights = 20_000, jnp.array([0.0, 3.0, 1.0, 0.0])
+    candidates = jnp.broadcast_to(jnp.arange(4.0)[:, None], (number, 4, 1))
+    for share, p in ((0.0, [0, 0.75, 0.25, 0]), (0.2, [0.05, 0.65, 0.25, 0.05]), (1.0, [0.25] * 4)):
+        kept = protocol.choose(jax.random.key(1), candidates, jnp.tile(weights, (number, 1)), share)
+        np.testing.assert_allclose(np.bincount(np.asarray(kept)[:, 0].astype(int), minlength=4) / number, p, atol=0.015)
+    for unusable in (jnp.zeros(4), jnp.array([1.0, jnp.nan, 1.0, 1.0])):
+        kept = protocol.choose(jax.random.key(1), candidates, jnp.tile(unusable, (number, 1)), 0.0)
+        assert_uniform(kept, range(4))
+
+
+def test_candidates_are_judged_where_they_stand_and_proposed_as_they_are_drawn():
+    moved = dataclasses.replace(line_module("b", 1, 0.0), goal_at=lambda goal, obs: obs[:1] + goal)
+    table = ModuleTable((line_module("a", 0, 0.0), moved))
+    found = protocol.draw_candidates(table, jax.random.key(0), jnp.array([0, 1]), jnp.array([[3.0], [4.0]]))
+    np.testing.assert_allclose(found.now[0], found.goal[0])
+    np.testing.assert_allclose(found.now[1] - found.goal[1], [[0.0, 4.0]] * protocol.CANDIDATES, atol=1e-6)
+    assert (found.goal[0, :, 0] < 1).all() and (found.goal[1, :, 1] < 1).all()
+
+
+def test_at_most_three_numbers_of_a_goal_are_looked_at():
+    table = ModuleTable((box(1), box(5)))
+    goal = jnp.tile(jnp.arange(1.0, 7.0), (2, 1))
+    np.testing.assert_array_equal(protocol.own_part(table, goal, jnp.array([0, 1])), [[1, 0, 0], [2, 3, 4]])
+
+
+def test_only_exploring_episodes_take_what_a_sampler_proposes():
+    table = line_table(0)
+    run = SimpleNamespace(
+        goals=SimpleNamespace(propose=lambda held, key, module, obs, view: jnp.full((len(module), 1), 7.0)),
+        env=SimpleNamespace(modules=table),
+        config=SimpleNamespace(normalizer=None),
+        learner=SimpleNamespace(act=lambda actor, inputs: inputs),
+    )
+    held = SimpleNamespace(goals=(), normalizer=None, learner=SimpleNamespace(actor=None))
+    propose = feedback.make_proposals(run, held, jax.random.key(0), jnp.array([True, False]))
+    goal = propose(jnp.zeros(2, jnp.int32), jnp.zeros((2, 1)), jnp.array([[1.0], [2.0]]))
+    np.testing.assert_array_equal(goal, [[7.0], [2.0]])
 
 
 # In a run.

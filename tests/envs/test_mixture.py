@@ -164,3 +164,16 @@ def test_the_backends_agree_on_which_fingers_are_locked(env):
     (ours, locked), (other, same) = (open_fingers(env, physics, 3) for physics in ("c", "jax"))
     np.testing.assert_array_equal(locked, same)
     np.testing.assert_allclose(ours, other, atol=1e-3)
+
+
+def test_a_flat_goal_moves_with_the_start_in_all_of_its_parts_that_are_places(env):
+    """These are x and y of reach, push, pnp and stack, and no number of the distractor."""
+    away = (start.settled_start("fetch-push").gripper - start.settled_start("default").gripper)[:2]
+    moved = env.mixture.place_goal(jnp.int32(PUSH), jnp.zeros(env.modules.goal_size), jnp.int32(-1))
+    expected = [*away, 0, *away, *away, 0, *away, 0, 0, 0]
+    np.testing.assert_allclose(moved, expected, atol=1e-6)
+    assert away[0] > 0.02
+
+
+def test_goals_that_are_placed_count_as_moving(env):
+    assert all(env.modules.moving)

@@ -248,3 +248,8 @@ def test_registered_modules_stand_beside_the_others(registry):
 def test_names_that_the_command_line_could_not_say_are_refused(registry, name):
     with pytest.raises(ValueError, match="letters, digits"):
         envs_modules.register(name, lambda layout: line_module(name, 0))
+
+
+def test_the_parts_of_a_flat_goal_are_drawn_on_their_own():
+    goal = line_table(0, 1, 2).sample_goal(jax.random.key(0), FLAT)
+    assert len(np.unique(goal)) == 3

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import fetch
-from helpers.parts import empty_module, fetch_table, line_module
+from helpers.parts import empty_module, fetch_table, line_module, make_run, tiny_config
 from scipy.spatial.transform import Rotation
 
 from curious_jax.errors import ConfigError
-from curious_jax.learner import mirror
+from curious_jax.learner import batches, mirror
+from curious_jax.learner.state import init_one
 from curious_jax.types import Transition
 from envs import point
 from envs.fetch.observation import ObservationLayout, quaternion_to_euler
@@ -95,17 +96,21 @@ def test_half_of_a_batch_is_replaced():
     rng = np.random.default_rng(0)
     draw = lambda *shape: jnp.asarray(rng.normal(size=(b, *shape)), jnp.float32)  # noqa: E731
     module = jnp.arange(b, dtype=jnp.int32) % 2
-    goal = jnp.where(env.modules.mask(module), draw(4), 0.0)
+    goal, next_goal = (jnp.where(env.modules.mask(module), draw(4), 0.0) for _ in range(2))
     next_obs = draw(env.obs_size)
-    reward = jax.vmap(env.modules.reward)(next_obs, goal, module)
-    batch = Transition(draw(env.obs_size), draw(3), reward, next_obs, goal, goal, module)
+    reward = jax.vmap(env.modules.reward)(next_obs, next_goal, module)
+    batch = Transition(draw(env.obs_size), draw(3), reward, next_obs, goal, next_goal, module)
     found = mirror.reflect(env, jax.random.key(0), batch)
     flipped = np.asarray(found.action[:, 1] != batch.action[:, 1])
     assert abs(flipped.mean() - 0.5) < 0.05
     np.testing.assert_array_equal(found.reward, batch.reward)
     np.testing.assert_array_equal(found.obs, jnp.where(flipped[:, None], jax.vmap(env.mirror)(batch.obs), batch.obs))
-    np.testing.assert_array_equal(np.any(found.goal != batch.goal, axis=1), flipped)
-    np.testing.assert_array_equal(found.goal, found.next_goal)
+    np.testing.assert_array_equal(
+        found.next_obs, jnp.where(flipped[:, None], jax.vmap(env.mirror)(batch.next_obs), batch.next_obs)
+    )
+    turn = jax.vmap(env.modules.mirror)
+    for now, own in ((found.goal, goal), (found.next_goal, next_goal)):
+        np.testing.assert_array_equal(now, jnp.where(flipped[:, None], turn(own, module), own))
 
 
 def test_goals_without_a_mirror_image_are_refused():
@@ -157,3 +162,24 @@ def test_an_image_has_its_own_reward_where_a_module_tells_left_from_right():
     flipped = seen.next_obs[:, 1] != obs[:, 1]
     assert 150 < int(flipped.sum()) < 250
     np.testing.assert_array_equal(seen.reward, jnp.where(seen.next_obs[:, 1] > 0.2, 0.0, -1.0))
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_batches_hold_mirror_images_where_they_are_asked_for(chosen):
+    run = make_run(tiny_config(mirror=chosen))
+    state = init_one(run, 0)
+    store = state.replay.replace(action=jnp.ones_like(state.replay.action), size=jnp.int32(1))
+    batch = batches.make(run, store, state.normalizer, jnp.zeros(200, jnp.int32))(jax.random.key(0))
+    assert set(np.unique(batch.action[:, 1])) == ({-1.0, 1.0} if chosen else {1.0})
+    assert (batch.action[:, [0, 2]] == 1).all()  # the mirror changes left and right alone
+
+
+def test_distractors_and_their_goals_stay_as_they_are_in_the_mirror():
+    """Distractors move on their own, whatever the arm or the point does."""
+    env = point.create(("reach", "push"), 2)
+    obs = np.arange(1.0, env.obs_size + 1)
+    np.testing.assert_array_equal(env.mirror(obs), [1, -2, 3, -4, 5, -6, 7, 8, 9, 10])
+    for table in (env.modules, fetch_table("reach", distractors=1)[0]):
+        module = table.names.index("distractor1")
+        goal = jnp.where(table.mask(module), 0.25, 0.0)
+        np.testing.assert_array_equal(table.mirror(goal, module), goal)

@@ -137,3 +137,12 @@ def test_every_observation_of_an_episode_is_shifted(still):
     episode, _ = rollout.collect(policy, still, config, jax.random.key(0), module, quiet, shift)
     np.testing.assert_allclose(episode.obs, np.broadcast_to([0.5, 5, 0.75, 0, 0.25], (2, 3, 5)))
     np.testing.assert_allclose(episode.action, 0.75)  # what the policy saw
+
+
+def test_goals_are_proposed_for_what_the_sensor_shows(still):
+    shift = jnp.array([0.0, 0.0, 0.25, 0.0, 0.25])
+    shown = lambda module, obs, goal: jnp.broadcast_to(obs[:, 2:3], goal.shape)  # noqa: E731
+    policy = lambda obs, goal, module: obs[:, :1]  # noqa: E731
+    config, module, quiet = tiny_config().exploration, jnp.array([0, 1]), jnp.zeros(2, bool)
+    episode, _ = rollout.collect(policy, still, config, jax.random.key(0), module, quiet, shift, shown)
+    np.testing.assert_allclose(episode.goal, 0.75)

@@ -1,5 +1,6 @@
 """Episodes as collected: fresh every time, whole, and true to policy and environment."""
 
+import dataclasses
 import functools
 
 import jax
@@ -11,6 +12,7 @@ from helpers.parts import FaultyEnv, assert_same
 from curious_jax.config import ExplorationConfig
 from curious_jax.learner import rollout
 from envs import point
+from envs.modules import Module, ModuleTable, distance_solved
 
 E = 16
 CONFIG = ExplorationConfig()
@@ -121,3 +123,21 @@ def test_episodes_in_which_contacts_were_lost_are_counted_and_invalid(env, colle
     np.testing.assert_array_equal(episode.valid, ~lost)
     np.testing.assert_array_equal(episode.success, np.asarray(collected.success) & ~lost)
     np.testing.assert_allclose(episode.obs, collected.obs, atol=1e-5)
+
+
+def test_policy_and_success_see_a_moving_goal_where_it_stands(env):
+    """The goal stays 0.05 ahead of the point, which follows it to the wall and has reached it all the while."""
+    ahead = Module(
+        name="ahead",
+        goal_size=2,
+        outcome=lambda obs: obs[:2],
+        sample_goal=lambda key: jnp.full(2, 5.0),  # as it is drawn it is out of reach, on the other side
+        solved=lambda obs, goal: distance_solved(obs[:2], goal, point.TOLERANCE),
+        goal_at=lambda goal, obs: obs[:2] - 0.05,
+    )
+    moving = dataclasses.replace(env, modules=ModuleTable((ahead,)))
+    none = jnp.zeros(2, jnp.int32)
+    episode, _ = collect(moving, jax.random.key(0), none, none == 1)
+    np.testing.assert_allclose(episode.action[:, :, :2], -0.5, atol=1e-5)
+    np.testing.assert_allclose(episode.goal, 5.0)  # kept as it was drawn
+    assert episode.success.all()

@@ -1,5 +1,7 @@
 """Evaluation: who is evaluated how often, on fresh episodes, without noise, and what counts."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,6 +75,35 @@ def test_more_goals_than_worlds_are_tried_in_turn(made, monkeypatch):
     monkeypatch.setattr(evaluation, "worst_goals", lambda found, judged: rates.append(found) or 0.0)
     evaluation.make_worst_case(run, 21)(policy(run, REACH), evaluation.evaluation_key(0, 0))
     assert [len(found) for found in rates] == [30, 30]  # each module's, in three parts of ten worlds
+
+
+def test_worst_goals_are_tried_in_episodes_of_their_own(monkeypatch):
+    """Two seeds, two modules, 20 goals in ten worlds: no trial is another's, each goal is the same in all of its own.
+
+    In place of an episode its key's number stands, and then its goal's, both moved by the sensor's offset.
+    """
+    monkeypatch.setattr(evaluation, "MAX_WORLDS", 10)
+    run = scripted(make_run(tiny_config(normalize=False, num_seeds=2)))
+    tried = []
+    monkeypatch.setattr(evaluation, "worst_goals", lambda *rates: tried.append(np.array(rates)) or 0.0)
+
+    def measure(show):
+        def collect(policy, env, config, key, module, exploring, offset, propose):
+            goal = propose(module, jnp.zeros((10, run.env.obs_size)), None)
+            return SimpleNamespace(success=show(key, goal) + offset), jnp.array(False)
+
+        monkeypatch.setattr(evaluation.rollout, "collect", collect)
+        tried.clear()
+        keys = jnp.stack([evaluation.evaluation_key(s, 0) for s in (0, 1)])
+        two = jax.tree.map(lambda x: jnp.stack([x, x]), policy(run, IDLE))
+        evaluation.make_worst_case(run, 20)(two, keys, jnp.float32(5.0))
+        return np.stack(tried)  # [modules and seeds, found and judged, goals]
+
+    by_key = measure(lambda key, goal: jax.random.uniform(key, (10,)))
+    assert by_key.shape == (4, 2, 20) and len(np.unique(by_key)) == by_key.size
+    by_goal = measure(lambda key, goal: goal.sum(axis=1))
+    np.testing.assert_array_equal(by_goal[:, 0], by_goal[:, 1])
+    assert len(np.unique(by_goal[:, 0])) == 4 * 20 and (by_goal >= 4.0).all() and (by_goal <= 6.0).all()
 
 
 def test_rates_and_mean():

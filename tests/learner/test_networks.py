@@ -41,3 +41,18 @@ def test_actions_stay_between_minus_one_and_one():
     action = actor.apply(params, 1e3 * jax.random.normal(jax.random.key(1), (100, 3)))
     assert np.abs(action).max() <= 1.0
     assert np.abs(action).max() > 0.99
+
+
+def test_each_network_has_its_own_choice_of_layer_normalisation():
+    """Each layer is brought to mean 0 and variance 1 before its ReLU, which leaves about half of it."""
+    key, x, a = jax.random.key(0), jax.random.normal(jax.random.key(1), (5, 4)), jnp.zeros((5, 3))
+    for chosen in ({"actor_layer_norm": True}, {"critic_layer_norm": True}):
+        actor, critic = networks.make(NetworkConfig(hidden_size=16, hidden_layers=1, **chosen), 3)
+        params = {"actor_layer_norm": actor.init(key, x), "critic_layer_norm": critic.init(key, x, a)}
+        assert {name for name, held in params.items() if "LayerNorm_0" in held["params"]["MLP_0"]} == set(chosen)
+        if "actor_layer_norm" in chosen:
+            held = params["actor_layer_norm"]["params"]["MLP_0"]
+            hidden = np.asarray(x) @ np.asarray(held["Dense_0"]["kernel"])
+            hidden = (hidden - hidden.mean(axis=1, keepdims=True)) / hidden.std(axis=1, keepdims=True)
+            expected = np.tanh(np.maximum(hidden, 0) @ np.asarray(held["Dense_1"]["kernel"]))
+            np.testing.assert_allclose(actor.apply(params["actor_layer_norm"], x), expected, atol=1e-4)

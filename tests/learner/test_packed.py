@@ -90,3 +90,13 @@ def test_several_devices_update_as_before(monkeypatch):
     run = make_run(tiny_config(packed=True))
     assert run.learner.arrangement is not None
     assert setup(config, run.env).learner.arrangement is None
+
+
+def test_corrections_go_on_from_the_updates_made_so_far():
+    network, config, _ = SETTINGS[-1]
+    learner = ddpg.make(network, config, INPUTS, ACTIONS)
+    state = learner.init(jax.random.key(0))
+    moments, *rest = state.critic_opt
+    state = state.replace(critic_opt=(moments._replace(count=jnp.int32(3)), *rest))  # the next are the 4th and 5th
+    expected = [[1 - 0.9**4, 1 - 0.999**4], [1 - 0.9**5, 1 - 0.999**5]]
+    np.testing.assert_allclose(learner.arrangement.corrections(state, 2), expected, rtol=1e-4)

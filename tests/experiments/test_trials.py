@@ -51,3 +51,14 @@ def test_order_and_phases():
 def test_modules_end_where_their_own_curve_ends():
     [first, _] = scaling.findings(table(), [Condition({}, {})])
     assert first == "- 1 of 1 modules end at 0.9 or more (mean over seeds): push 0.95."
+
+
+def test_modules_that_are_mastered_at_once_share_their_place_in_the_order():
+    """Drag and reach are mastered after 100 episodes, push after 200, and pull never."""
+    heights = {"push": [0.5, 0.95, 0.95], "drag": [0.9] * 3, "reach": [1.0] * 3, "pull": [0.5, 0.95, 0.5]}
+    rows = [
+        {"seed": 0, "episodes": 100 * (i + 1), "status": DONE, "eval/success": 0.5}
+        | {f"{key}/{name}": curve[i] for name, curve in heights.items() for key in ("competence", "eval/success")}
+        for i in range(3)
+    ]
+    assert trials.order(pd.DataFrame(rows), seed=0) == ["drag=reach", "push"]

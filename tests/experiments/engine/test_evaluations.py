@@ -67,3 +67,25 @@ def test_a_target_is_met_when_every_seed_met_it_on_fresh_episodes():
     assert evaluations.has_met_target(CELL, CONFIG, met)
     assert not evaluations.has_met_target(CELL, CONFIG, [row | {FRESH: 0.89} for row in met])
     assert not evaluations.has_met_target(CELL, CONFIG, [row for row in met if row["seed"] == 0])
+
+
+def test_the_last_evaluation_is_due_at_the_end_wherever_that_lies():
+    cell = Cell(condition(algorithm="curious", episodes=45, num_envs=5), 0, 1)
+    assert evaluations.list_due(cell.condition.config(0, 1)) == [10, 20, 30, 40, 45]
+
+
+def test_a_run_without_a_target_ends_at_its_last_evaluation_alone():
+    cell = Cell(condition(algorithm="curious", episodes=40), 0, 2)
+    config = cell.condition.config(0, 2)
+    assert evaluations.lacks(cell, config, rows(10, 20, 30)) == "metrics.jsonl ends at 30 of 40 episodes"
+    assert evaluations.has_ended(cell, config, rows(10, 20, 30, 40))
+    assert not evaluations.has_ended(cell, config, rows(10, 20, 30))
+    assert not evaluations.has_ended(cell, config, rows(10, 20, 30, 40)[:-1])  # the second seed has not
+    assert not evaluations.has_met_target(cell, config, rows(10, 20, 30, 40, fresh={40: 1.0}))
+    assert evaluations.is_shorter(CELL, condition(episodes=30).config())
+
+
+def test_a_run_that_diverged_may_end_between_two_evaluations_and_lacks_none_before():
+    assert evaluations.lacks(CELL, CONFIG, rows(10, 20, 23), diverged=True) == ""
+    assert evaluations.lacks(CELL, CONFIG, rows(3), diverged=True) == ""
+    assert evaluations.lacks(CELL, CONFIG, rows(20, 33), diverged=True) == "metrics.jsonl lacks evaluations of seed 0"

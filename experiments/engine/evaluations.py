@@ -49,7 +49,8 @@ def lacks(cell: Cell, config: TrainConfig, rows: list[Row], diverged: bool = Fal
         every = [row["episodes"] for row in rows if row.get("seed", cell.first) == seed]
         last = every[-1:] if diverged else []  # which may lie between two evaluations
         found = [*(at for at in every[: len(every) - len(last)] if at in due or at > expected[-1]), *last]
-        if not found or [*found[: len(found) - len(last)], *last] != [*expected[: len(found) - len(last)], *last]:
+        number = sum(at < last[0] for at in expected) if last else len(found)  # that ought to be there before the last
+        if not found or found[: len(found) - len(last)] != expected[:number]:
             return f"{runfolder.METRICS} lacks evaluations of seed {seed}"
         if not early and len(found) < len(expected):
             return f"{runfolder.METRICS} ends at {found[-1]:,} of {expected[-1]:,} episodes"

@@ -88,4 +88,6 @@ def test_a_run_without_a_target_ends_at_its_last_evaluation_alone():
 def test_a_run_that_diverged_may_end_between_two_evaluations_and_lacks_none_before():
     assert evaluations.lacks(CELL, CONFIG, rows(10, 20, 23), diverged=True) == ""
     assert evaluations.lacks(CELL, CONFIG, rows(3), diverged=True) == ""
-    assert evaluations.lacks(CELL, CONFIG, rows(20, 33), diverged=True) == "metrics.jsonl lacks evaluations of seed 0"
+    for found in (rows(20, 33), rows(10, 33), rows(10, 30)):
+        lacks = evaluations.lacks(CELL, CONFIG, found, diverged=True)
+        assert lacks == "metrics.jsonl lacks evaluations of seed 0"

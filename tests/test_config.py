@@ -44,6 +44,16 @@ def test_auto_preset_follows_the_platform(platform, preset):
     assert make_config(platform).preset == preset  # what it meant is kept
 
 
+def test_fast_is_wide_where_a_step_of_many_worlds_takes_hardly_longer():
+    """The updates an episode are those of a CPU."""
+    cpu, gpu, tpu = (make_config(platform, preset="fast") for platform in ("cpu", "gpu", "tpu"))
+    assert (cpu.schedule.num_envs, gpu.schedule.num_envs, tpu.schedule) == (32, 1024, gpu.schedule)
+    assert {c.schedule.updates_per_cycle / c.schedule.num_envs for c in (cpu, gpu)} == {8}
+    assert [c.ddpg.packed for c in (cpu, gpu, tpu)] == [False, True, False]
+    assert [c.ddpg.policy_average for c in (cpu, gpu)] == [0.2, 1.0]
+    assert make_config("gpu", preset="cpu") == make_config("cpu", preset="cpu")
+
+
 def test_fast_guides_every_algorithm_but_her():
     guide = {
         name: make_config(preset="fast", algorithm=name).exploration.guide

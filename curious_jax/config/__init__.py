@@ -215,8 +215,15 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 
+ACCELERATORS = ("gpu", "cuda", "tpu")
+# As many updates an episode of fast, in cycles of 32 times the episodes: on an accelerator a control step of 1,024
+# worlds takes hardly longer than one of 32. An average over such cycles would be of policies long left behind.
+_WIDE_FAST = {"num_envs": 1024, "updates_per_cycle": 8192, "policy_average": 1.0, "packed": True}
 # What a platform brings, over the preset: a TPU does not launch kernels, and packed moves more bytes there.
-PLATFORM_SETTINGS: dict[str, dict[str, Any]] = {"tpu": {"packed": False}}
+PLATFORM_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    **{platform: {"fast": _WIDE_FAST} for platform in ("gpu", "cuda")},
+    "tpu": {"fast": _WIDE_FAST | {"packed": False}, "gpu": {"packed": False}},
+}
 
 # Settings that every config.json of a whole run holds, of whatever version; few files of some settings name them all.
 _HELD_BY_RUNS = frozenset({
@@ -301,8 +308,8 @@ def _merge(platform: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         check(name, table[name][1], word)
     preset, world, algorithm = chosen.values()
     if preset == "auto":
-        preset = "point" if world == "point" else "gpu" if platform in ("gpu", "cuda", "tpu") else "cpu"
-    brought = {**PRESET_SETTINGS[preset], **PLATFORM_SETTINGS.get(platform, {})}
+        preset = "point" if world == "point" else "gpu" if platform in ACCELERATORS else "cpu"
+    brought = PRESET_SETTINGS[preset] | PLATFORM_SETTINGS.get(platform, {}).get(preset, {})
     if "window" in settings:  # which a span would replace
         brought["window_span"] = None
     merged = {**brought, **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm]}
@@ -377,5 +384,6 @@ def is_whole(names: Iterable[str]) -> bool:
 
 def _presets_off() -> dict[str, Any]:
     """Gives every setting that some preset or platform brings as it is where none does."""
-    brought = {name for those in (PRESET_SETTINGS, PLATFORM_SETTINGS) for own in those.values() for name in own}
+    tables = (PRESET_SETTINGS, *PLATFORM_SETTINGS.values())
+    brought = {name for table in tables for own in table.values() for name in own}
     return {name: fields_by_name()[name][1].default for name in sorted(brought)}

@@ -216,9 +216,15 @@ def show(value: Any) -> str:
 
 
 def default(name: str) -> str:
-    """The default of a setting: the value that most presets share, then those that differ, by preset."""
-    own = configs.fields_by_name()[name][1].default
-    values = {preset: show(held.get(name, own)) for preset, held in configs.PRESET_SETTINGS.items()}
+    """The default of a setting: the value that most presets share, then those that differ, by preset and platform."""
+    own, values = configs.fields_by_name()[name][1].default, {}
+    for preset, held in configs.PRESET_SETTINGS.items():
+        values[preset] = usual = show(held.get(name, own))
+        others: dict[str, list[str]] = {}
+        for platform in ("gpu", "tpu"):
+            brought = held | configs.PLATFORM_SETTINGS[platform].get(preset, {})
+            others.setdefault(show(brought.get(name, own)), []).append(f"a {platform.upper()}")
+        values[preset] += "".join(f" ({value} on {' or '.join(on)})" for value, on in others.items() if value != usual)
     common = max(values.values(), key=list(values.values()).count)
     shared = [common] if list(values.values()).count(common) > 1 else []
     return ", ".join([*shared, *(f"{preset} {text}" for preset, text in values.items() if [text] != shared)])

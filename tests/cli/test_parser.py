@@ -27,7 +27,8 @@ def test_every_setting_has_an_option_with_default_range_and_source():
         assert configs.option_name(name) in text
         if name != "imports":
             assert "; ".join([f"[default: {options.default(name)}", *options.details(field)]) + "]" in text
-    assert "[default: cpu 192, fast 256, gpu 2000, paper 100, point 80; 1 or more]" in text  # --updates-per-cycle
+    updates = "cpu 192, fast 256 (8192 on a GPU or a TPU), gpu 2000, paper 100, point 80"
+    assert f"[default: {updates}; 1 or more]" in text
     assert "[default: 0.02, fast 0.05, gpu 0.005, paper 0.05; between 1e-06 and 1]" in text  # --target-rate
     assert "[default: 0.98, fast 0.95; between 0 and 0.9999; source: authors' program]" in text  # --discount
 

@@ -24,7 +24,7 @@ WORST, TRIES = 0.1, 10  # share of the goals that are the worst; episodes that f
 TRIAL_STREAM = 0x7E57  # folded into the key that draws goals, before the number of a trial
 CHUNK_STREAM = 0xC4A2  # folded into a module's key, for its goals beyond the first MAX_WORLDS
 EVALUATION_STREAM = 0x5EED  # folded into the seed of a run, so that its evaluations never draw training's keys
-OVERFLOW_SHARE = 0.05  # of the episodes, or one of a few, may lose contacts; with more a run stops
+OVERFLOW_SHARE = 0.05  # of the episodes may lose contacts (of fewer than 20, one); with more a run stops
 
 
 @dataclass(frozen=True)

@@ -44,14 +44,13 @@ def test_auto_preset_follows_the_platform(platform, preset):
     assert make_config(platform).preset == preset  # what it meant is kept
 
 
-def test_fast_is_wide_where_a_step_of_many_worlds_takes_hardly_longer():
-    """The updates an episode are those of a CPU."""
-    cpu, gpu, tpu = (make_config(platform, preset="fast") for platform in ("cpu", "gpu", "tpu"))
-    assert (cpu.schedule.num_envs, gpu.schedule.num_envs, tpu.schedule) == (32, 1024, gpu.schedule)
-    assert {c.schedule.updates_per_cycle / c.schedule.num_envs for c in (cpu, gpu)} == {8}
-    assert [c.ddpg.packed for c in (cpu, gpu, tpu)] == [False, True, False]
-    assert [c.ddpg.policy_average for c in (cpu, gpu)] == [0.2, 1.0]
-    assert make_config("gpu", preset="cpu") == make_config("cpu", preset="cpu")
+def test_wide_is_fast_in_cycles_of_more_episodes():
+    """The updates an episode are those of fast, and a window's results of four modules are those of one cycle."""
+    fast, wide = make_config(preset="fast"), make_config(preset="wide")
+    assert {c.schedule.updates_per_cycle / c.schedule.num_envs for c in (fast, wide)} == {8}
+    assert (wide.curriculum.window_span, wide.ddpg.policy_average) == (wide.schedule.num_envs, 1.0)
+    same = ("guide", "random_gripper", "batch_size", "hidden_size", "discount", "target_rate")
+    assert [configs.value(wide, name) for name in same] == [configs.value(fast, name) for name in same]
 
 
 def test_fast_guides_every_algorithm_but_her():
@@ -81,7 +80,7 @@ def test_the_paper_s_store_keeps_every_episode_of_a_longer_run():
         make_config(preset="paper", episodes=0)
 
 
-@pytest.mark.parametrize("preset", ["cpu", "fast", "gpu", "paper"])
+@pytest.mark.parametrize("preset", ["cpu", "fast", "wide", "gpu", "paper"])
 def test_json_and_back(preset):
     c = make_config(preset=preset, modules=("reach", "stack2on3"), seed=5, target_success=0.9, distractors=2)
     assert configs.from_dict(json.loads(json.dumps(configs.to_dict(c)))) == c
@@ -126,7 +125,7 @@ def test_cycles_round_up_and_epochs_have_at_least_one():
         (dict(perturb_shift=11.0), "perturb_shift=11.0", "between -8 and 8"),
         (dict(physics="bullet"), "physics='bullet'", "auto, c, jax, warp"),
         (dict(world="mars"), "world='mars'", "fetch, point"),
-        (dict(preset="tpu"), "preset='tpu'", "auto, cpu, fast, gpu, paper"),
+        (dict(preset="tpu"), "preset='tpu'", "auto, cpu, fast, wide, gpu, paper"),
         (dict(target_period="epoch"), "target_period='epoch'", "update, cycle"),
         (dict(substitution="none"), "substitution='none'", "own, drawn"),
         (dict(learning_rate=1), "learning_rate:", "no such setting"),
@@ -170,7 +169,7 @@ def test_every_setting_has_a_unique_name_and_a_help_text_and_its_default_fits():
         (dict(num_envs=0), "--num-envs 0: must be a whole number of 1 or more"),
         (
             dict(capacity=127),
-            "--capacity 127: must be at least --num-envs 128, one cycle of episodes; change one of the two",
+            "--capacity 127: must be at least --num-envs 128, one cycle of episodes; raise it, or lower the latter",
         ),
         (dict(algorithm="her", replay="lp"), "--replay lp: must be own with --algorithm her; leave it out"),
         (dict(modules=()), "--modules '': must be at least one module, such as reach"),

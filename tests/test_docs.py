@@ -51,9 +51,7 @@ def test_the_settings_page_has_every_setting_with_default_range_and_source():
         _, default, meaning = rows[f"`{option_name(name)}`"]
         assert default == options.default(name)
         assert all(detail in meaning for detail in options.details(field)), name
-    updates = "cpu 192, fast 256 (8192 on a GPU or a TPU), gpu 2000, paper 100, point 80"
-    assert rows["`--updates-per-cycle`"][1] == updates
-    assert rows["`--packed`"][1] == "off, fast off (on on a GPU), gpu on (off on a TPU)"
+    assert rows["`--updates-per-cycle`"][1] == "cpu 192, fast 256, gpu 2000, paper 100, point 80, wide 8192"
 
 
 def test_an_unknown_table_is_an_error():

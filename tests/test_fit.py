@@ -213,6 +213,8 @@ def test_diverged_wins_over_completed(scripted):
 def test_contacts_lost_in_more_than_a_twentieth_of_the_episodes_stop_the_run(scripted, num_seeds):
     """A seed's cycle has 40 episodes here, so two that lost contacts are within the limit and three are not."""
     assert scripted(overflow=1, settings=dict(num_envs=8, episodes=16))[0].status == "completed"  # one of a few
+    two_cycles = dict(num_envs=40, episodes=160, evaluation_interval=80)  # each with two, and four of an epoch's 80
+    assert scripted(overflow=2, settings=two_cycles)[0].status == "completed"
     settings = dict(num_envs=40, episodes=80, num_seeds=num_seeds)
     assert scripted(overflow=2, settings=settings)[0].status == "completed"
     lost, of = 3 * num_seeds, 40 * num_seeds

@@ -216,15 +216,9 @@ def show(value: Any) -> str:
 
 
 def default(name: str) -> str:
-    """The default of a setting: the value that most presets share, then those that differ, by preset and platform."""
-    own, values = configs.fields_by_name()[name][1].default, {}
-    for preset, held in configs.PRESET_SETTINGS.items():
-        values[preset] = usual = show(held.get(name, own))
-        others: dict[str, list[str]] = {}
-        for platform in ("gpu", "tpu"):
-            brought = held | configs.PLATFORM_SETTINGS[platform].get(preset, {})
-            others.setdefault(show(brought.get(name, own)), []).append(f"a {platform.upper()}")
-        values[preset] += "".join(f" ({value} on {' or '.join(on)})" for value, on in others.items() if value != usual)
+    """The default of a setting: the value that most presets share, then those that differ, by preset."""
+    own = configs.fields_by_name()[name][1].default
+    values = {preset: show(held.get(name, own)) for preset, held in configs.PRESET_SETTINGS.items()}
     common = max(values.values(), key=list(values.values()).count)
     shared = [common] if list(values.values()).count(common) > 1 else []
     return ", ".join([*shared, *(f"{preset} {text}" for preset, text in values.items() if [text] != shared)])
@@ -293,7 +287,7 @@ def settings(given: dict[str, Any], apart: Collection[str] = ()) -> dict[str, An
         held.pop("window_span", None)
     if "preset" in merged and "preset" in held:
         raise ConfigError("--preset: a --config file holds every setting already; leave one of the two out")
-    if "algorithm" in held or "algorithm" in apart:  # else each setting of the file is its writer's own
+    if "algorithm" in held:  # else each setting of the file is its writer's own
         held = _of_algorithm(held, merged, "algorithm" in apart)
     held = _of_length(held, merged)
     held = {name: held_value for name, held_value in held.items() if name not in apart}

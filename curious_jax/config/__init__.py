@@ -77,8 +77,8 @@ class TrainConfig(Settings):
     sleep: bool = option(False, "C physics leaves out cubes that rest where nothing can touch them")
     preset: str = option(
         "auto",
-        "settings for this machine, fast (modules guide one another: fewer episodes, not the paper's algorithm), the "
-        "paper's, or the point world's; auto: by world and machine",
+        "settings for this machine, fast (modules guide one another: fewer episodes, not the paper's algorithm), wide "
+        "(fast in wide cycles, for a GPU), the paper's, or the point world's; auto: by world and machine",
         choices=PRESETS,
     )  # fmt: skip
     seed: int = option(0, "random seed", "", 0, LAST_SEED)
@@ -214,16 +214,18 @@ PRESET_SETTINGS: dict[str, dict[str, Any]] = {
         "evaluation_episodes": 100,
     },
 }
-
-ACCELERATORS = ("gpu", "cuda", "tpu")
-# As many updates an episode of fast, in cycles of 32 times the episodes: on an accelerator a control step of 1,024
-# worlds takes hardly longer than one of 32. An average over such cycles would be of policies long left behind.
-_WIDE_FAST = {"num_envs": 1024, "updates_per_cycle": 8192, "policy_average": 1.0, "packed": True}
-# What a platform brings, over the preset: a TPU does not launch kernels, and packed moves more bytes there.
-PLATFORM_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    **{platform: {"fast": _WIDE_FAST} for platform in ("gpu", "cuda")},
-    "tpu": {"fast": _WIDE_FAST | {"packed": False}, "gpu": {"packed": False}},
+# For GPUs: fast, with as many updates an episode, in cycles of 32 times the episodes. A competence window spans a whole
+# cycle, and an average over such cycles would be of policies long left behind.
+PRESET_SETTINGS["wide"] = PRESET_SETTINGS["fast"] | {
+    "num_envs": 1024,
+    "updates_per_cycle": 8192,
+    "policy_average": 1.0,
+    "window_span": 1024,
+    "packed": True,
 }
+
+# What a platform brings, over the preset: a TPU does not launch kernels, and packed moves more bytes there.
+PLATFORM_SETTINGS: dict[str, dict[str, Any]] = {"tpu": {"packed": False}}
 
 # Settings that every config.json of a whole run holds, of whatever version; few files of some settings name them all.
 _HELD_BY_RUNS = frozenset({
@@ -308,8 +310,8 @@ def _merge(platform: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         check(name, table[name][1], word)
     preset, world, algorithm = chosen.values()
     if preset == "auto":
-        preset = "point" if world == "point" else "gpu" if platform in ACCELERATORS else "cpu"
-    brought = PRESET_SETTINGS[preset] | PLATFORM_SETTINGS.get(platform, {}).get(preset, {})
+        preset = "point" if world == "point" else "gpu" if platform in ("gpu", "cuda", "tpu") else "cpu"
+    brought = {**PRESET_SETTINGS[preset], **PLATFORM_SETTINGS.get(platform, {})}
     if "window" in settings:  # which a span would replace
         brought["window_span"] = None
     merged = {**brought, **WORLD_SETTINGS[world], **ALGORITHM_SETTINGS[algorithm]}
@@ -384,6 +386,5 @@ def is_whole(names: Iterable[str]) -> bool:
 
 def _presets_off() -> dict[str, Any]:
     """Gives every setting that some preset or platform brings as it is where none does."""
-    tables = (PRESET_SETTINGS, *PLATFORM_SETTINGS.values())
-    brought = {name for table in tables for own in table.values() for name in own}
+    brought = {name for those in (PRESET_SETTINGS, PLATFORM_SETTINGS) for own in those.values() for name in own}
     return {name: fields_by_name()[name][1].default for name in sorted(brought)}

@@ -10,7 +10,7 @@ from curious_jax.errors import SettingError
 
 ALGORITHMS = ("curious", "muvfa", "her", "mgme")
 LEARNERS = ("ddpg", "td3")
-PRESETS = ("auto", "cpu", "fast", "gpu", "paper", "point")
+PRESETS = ("auto", "cpu", "fast", "wide", "gpu", "paper", "point")
 PHYSICS = ("auto", "c", "jax", "warp")
 WORLDS = ("fetch", "point")
 STARTS = ("default", "fetch-reach", "fetch-push", "mixed")

@@ -214,7 +214,7 @@ class ScheduleConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        enough = f"at least num_envs={self.num_envs}, one cycle of episodes; change one of the two"
+        enough = f"at least num_envs={self.num_envs}, one cycle of episodes; raise it, or lower the latter"
         require(self.capacity >= self.num_envs, "capacity", self.capacity, enough)
 
     @property

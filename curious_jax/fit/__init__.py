@@ -49,8 +49,9 @@ def fit(
       callback: gets the progress about every second, between two cycles, with `metrics` after every evaluation and
         `status` once the run has ended of itself (not for one that was over at its start); returns True to stop. Of
         several each is called, in their order, and any of them may stop the run.
-      start: the progress to continue from, whose arrays are overwritten; None for a new run. More
-        `episodes` than it was made with let a completed run go on, another `target_success` one that met its own.
+      start: the progress to continue from, whose arrays are overwritten; None for a new run. A run
+        that has ended may continue: a completed one with more `episodes`, one that met its target with another
+        `target_success`.
     Returns:
       The progress at the end.
     Raises:
@@ -161,7 +162,6 @@ class _Loop:
             status=progress.status if trainer.is_finite(state, total) else Status.DIVERGED,
             metrics=(),
         )
-        check_overflow(total.overflow, progress.epoch_cycles * schedule.num_envs * self.config.num_seeds)
         return self.at_now(progress)
 
     def is_evaluation_due(self, progress: Progress) -> bool:
@@ -172,7 +172,10 @@ class _Loop:
 
     def evaluate_and_report(self, progress: Progress) -> Progress:
         """Evaluates and decides how the run stands; after an epoch its sums start from zero, unless it diverged."""
-        schedule, results = self.config.schedule, self._evaluate_now(progress)
+        schedule = self.config.schedule
+        episodes = progress.epoch_cycles * schedule.num_envs * self.config.num_seeds
+        check_overflow(progress.total.overflow, episodes)
+        results = self._evaluate_now(progress)
         progress = self.at_now(dataclasses.replace(progress, results=results, evaluated_at=progress.episodes))
         metrics = tuple(make_rows(progress, self.env))
         progress = dataclasses.replace(progress, metrics=metrics, rows=progress.rows + metrics, unevaluated=False)

@@ -54,8 +54,8 @@ class Progress:
 
     @property
     def epoch_cycles(self) -> int:
-        """Counts the cycles of the epoch under way, of the whole epoch where it has just ended."""
-        return 1 + (self.cycles - 1) % self.config.schedule.cycles_per_epoch
+        """Counts the cycles of the epoch under way so far, or of the one that has just ended; 0 before the first."""
+        return 1 + (self.cycles - 1) % self.config.schedule.cycles_per_epoch if self.cycles else 0
 
     @property
     def env_steps(self) -> int:

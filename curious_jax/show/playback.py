@@ -56,7 +56,7 @@ def recorder(loaded: Loaded, module: Any) -> Callable[[Loaded, jax.Array], Recor
     def record(one: Loaded, key: jax.Array) -> Recording:
         states, goal, solved, overflow = jax.device_get(play(one.params, one.offset, key, module))
         check_overflow(overflow, overflow.size)
-        return Recording(states, goal, solved, np.asarray(module))
+        return Recording(states, goal, solved & ~overflow, np.asarray(module))
 
     return record
 

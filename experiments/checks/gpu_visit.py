@@ -5,7 +5,7 @@
 
 In this order: does warp physics agree with C MuJoCo; updates a second, with TF32 and with command buffers and without;
 physics steps a second by number of worlds; four modules to a mean success of 0.9 with the preset gpu; ten seeds beside
-one; the four modules with fast; more seeds; where a cycle's time goes. Each part is a process of its own with a log,
+one; the four modules with wide; more seeds; where a cycle's time goes. Each part is a process of its own with a log,
 OUT/NAME.log, and gets what is left of the time. OUT/gpu.json and OUT/gpu.md are written again after each part: what was
 measured, beside what was aimed at and the floors that `benchmark --compile-for` counts. Exit status 1 if a part failed,
 or no part was measured.
@@ -101,8 +101,8 @@ def plan(out: Path, sizes: Sizes, device: str = "") -> list[Part]:
         suite("physics", 120, f"rollouts={worlds}"),
         training("gpu", first),
         suite("seeds", 90, f"cycles=1,{sizes.many_seeds}"),
-        training("fast", first),
-        *(training(preset, seed) for seed in more for preset in ("gpu", "fast")),
+        training("wide", first),
+        *(training(preset, seed) for seed in more for preset in ("gpu", "wide")),
         *(
             Part(f"floors-{kind}", 60, (*floor, target, "--programs", kind), needed=False)
             for target in known

@@ -287,24 +287,15 @@ def check_config(cell: Cell, config: TrainConfig, folder: Path) -> None:
     Raises:
       ConfigError: naming the first setting that differs and both values.
     """
+    condition = cell.condition
+    asked = configs.to_dict(condition.of_preset(config.preset).config(cell.first, cell.count))
+    held = configs.to_dict(config)
     free = {"devices", *(["episodes"] if is_shorter(cell, config) else [])}
-    differences = []
-    for platform in ("cpu", *configs.PLATFORM_SETTINGS):  # the run may have been made on any
-        asked = cell.condition.of_preset(config.preset).config(cell.first, cell.count, platform)
-        if (found := _find_difference(config, asked, free)) is None:
-            return
-        differences.append(found)
-    name, was, now = differences[0]
-    raise ConfigError(
-        f"{folder}: its run has {option_name(name)} {show(was)} and this cell asks for {show(now)}; "
-        "move it away, or name another --out"
-    )
-
-
-def _find_difference(config: TrainConfig, asked: TrainConfig, free: set[str]) -> tuple[str, Any, Any] | None:
-    """Find the first setting in which a run differs from what is asked for, its checkpoints apart, and both values."""
+    brought = {name for own in configs.PLATFORM_SETTINGS.values() for name in own} - condition.settings.keys()
     for name, (group, _) in configs.fields_by_name().items():
-        was, now = configs.value(config, name), configs.value(asked, name)
-        if was != now and name not in free and group != "checkpoint":
-            return name, was, now
-    return None
+        was, now = (data[group][name] if group else data[name] for data in (held, asked))
+        if was != now and name not in {*free, *brought} and group != "checkpoint":
+            raise ConfigError(
+                f"{folder}: its run has {option_name(name)} {show(was)} and this cell asks for {show(now)}; "
+                "move it away, or name another --out"
+            )

@@ -32,13 +32,11 @@ class Condition:
         """Its folder: algorithm=curious,distractors=4."""
         return ",".join(f"{key}={_text(value)}" for key, value in self.labels.items())
 
-    def config(self, seed: int = 0, num_seeds: int = 1, platform: str = "cpu") -> TrainConfig:
-        """The run that it asks for, as a machine of this platform takes it. Raises ConfigError, naming the option."""
-        if (num_seeds, platform) not in self._made:  # thousands of cells ask for it
-            settings = {**self.settings, "seed": 0, "num_seeds": num_seeds}
-            self._made[num_seeds, platform] = configs.make_config(platform, **settings)
-        made = self._made[num_seeds, platform]
-        return dataclasses.replace(made, seed=seed) if seed else made
+    def config(self, seed: int = 0, num_seeds: int = 1) -> TrainConfig:
+        """The run that it asks for. Raises ConfigError, naming the option."""
+        if num_seeds not in self._made:  # thousands of cells ask for it
+            self._made[num_seeds] = configs.make_config(**{**self.settings, "seed": 0, "num_seeds": num_seeds})
+        return dataclasses.replace(self._made[num_seeds], seed=seed) if seed else self._made[num_seeds]
 
     def of_preset(self, name: str) -> "Condition":
         """The same condition as a machine took it that made preset `auto` this one."""
@@ -49,8 +47,8 @@ class Condition:
         return self._as_preset[name]
 
     @functools.cached_property
-    def _made(self) -> dict[tuple[int, str], TrainConfig]:
-        """Its runs from seed 0 on, by their number of seeds and the platform."""
+    def _made(self) -> dict[int, TrainConfig]:
+        """Its runs from seed 0 on, by their number of seeds."""
         return {}
 
     @functools.cached_property

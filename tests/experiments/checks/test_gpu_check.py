@@ -35,9 +35,9 @@ def check(out, *options, cwd=None, **settings):
 def test_what_tells_most_is_measured_first(tmp_path):
     parts = gpu_visit.plan(tmp_path, gpu_visit.Sizes(), "GPU 0: NVIDIA H200 (UUID: GPU-0)")
     names = [part.name for part in parts]
-    assert names[0] == "parity" and names[5:9] == ["physics", "train-gpu-0", "seeds", "train-fast-0"]
+    assert names[0] == "parity" and names[5:9] == ["physics", "train-gpu-0", "seeds", "train-wide-0"]
     assert all(name.startswith("updates-") for name in names[1:5]) and len(set(names)) == len(names)
-    assert names[9:] == ["train-gpu-1", "train-fast-1", "train-gpu-2", "train-fast-2", "floors-updates",
+    assert names[9:] == ["train-gpu-1", "train-wide-1", "train-gpu-2", "train-wide-2", "floors-updates",
                           "floors-warp", "profile"]  # fmt: skip
     flags = {part.env["JAX_DEFAULT_MATMUL_PRECISION"] + part.env.get("XLA_FLAGS", "") for part in parts[1:5]}
     assert len(flags) == 4
@@ -85,7 +85,7 @@ def test_the_figures_stand_beside_the_goals(tmp_path):
     rows = [{"num_envs": n, "physics_steps_per_s": 1e3 * n} for n in (2048, 4096)]
     leave("physics/suite.json", device="NVIDIA H200", jax="0.10.2", rollouts=rows)
     leave("seeds/suite.json", cycles=[{"num_seeds": 1, "cycle_s": 2.0}, {"num_seeds": 10, "cycle_s": 6.0}])
-    for preset, seconds in (("gpu", 100.0), ("fast", None)):
+    for preset, seconds in (("gpu", 100.0), ("wide", None)):
         reached = [{"train_s": 200.0}, {"train_s": seconds}] if seconds else [None, None]  # two seeds
         leave(f"train-{preset}-0/summary.json", status="target_reached" if seconds else "interrupted", reached=reached)
     (tmp_path / "train-gpu-1").mkdir()  # it never got as far as a summary
@@ -93,7 +93,7 @@ def test_the_figures_stand_beside_the_goals(tmp_path):
     result = {"gpu": "", **gpu_visit.gather(tmp_path, [{"part": "parity", "status": "done", "seconds": 3.0}])}
     measured = [goal["measured"] for goal in result["goals"]]
     assert measured == [4096e3, None, 6000.0, 100.0, 3.0]
-    assert [run["preset"] for run in result["training"]] == ["fast", "gpu"]
+    assert [run["preset"] for run in result["training"]] == ["gpu", "wide"]
     text = gpu_visit.table(result)
     assert "# NVIDIA H200" in text and "agree: yes" in text and "MemoryError" in text
     assert "| physics steps/s with 16,384 worlds, at least | 8,000,000 | not measured |" in text
@@ -156,7 +156,7 @@ def test_rehearsal_on_a_cpu(tmp_path):
     assert all(row["physics"] == "warp" for row in result["physics"])
     for run in result["training"]:
         assert (run["status"], run["physics"], run["seed"]) == ("completed", "warp", 0)
-    assert {run["preset"] for run in result["training"]} == {"gpu", "fast"}
+    assert {run["preset"] for run in result["training"]} == {"gpu", "wide"}
     assert json.loads((out / "profile" / "profile.json").read_text())["physics"] == "warp"
     names = tarfile.open(out / "results.tgz").getnames()
     assert "./warp-kernels.tgz" in names and "./train-gpu-0/metrics.jsonl" in names and "./gpu.md" in names

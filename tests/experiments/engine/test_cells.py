@@ -225,13 +225,3 @@ def test_a_run_on_another_platform_is_still_the_cell_s(tmp_path):
     asked = condition(algorithm="curious", preset="gpu", packed=True)
     with pytest.raises(ConfigError, match="its run has --packed off and this cell asks for on"):
         cells.check_config(Cell(asked, 0, 1), on_tpu, tmp_path)
-
-
-def test_a_run_of_fast_is_the_cell_s_as_a_whole_platform_has_it(tmp_path):
-    """A GPU's cycles of `fast` are wider; a run with some of their sizes is of no platform."""
-    fast = condition(algorithm="curious", preset="fast", episodes=2048)
-    for platform in ("cpu", "gpu", "tpu"):
-        cells.check_config(Cell(fast, 0, 1), configs.make_config(platform, **fast.settings), tmp_path)
-    mixed = configs.make_config("gpu", **fast.settings, updates_per_cycle=256)
-    with pytest.raises(ConfigError, match="its run has --policy-average 1 and this cell asks for 0.2"):
-        cells.check_config(Cell(fast, 0, 1), mixed, tmp_path)

@@ -6,6 +6,7 @@ import functools
 import jax
 import numpy as np
 import pytest
+from helpers.parts import FaultyEnv
 
 from curious_jax import config as configs
 from curious_jax import evaluation
@@ -53,6 +54,17 @@ def test_the_same_key_gives_the_same_episodes_and_another_key_others(loaded, rec
     other = playback.record(loaded, jax.random.key(4), [0, 1, 0, 2])
     assert not np.array_equal(other.goal, recording.goal)
     assert not np.array_equal(recording.goal[0, 0], recording.goal[0, 2])  # two episodes of one module
+
+
+def test_an_episode_that_lost_contacts_is_solved_at_no_time(loaded, monkeypatch):
+    monkeypatch.setattr(playback, "check_overflow", lambda *_: None)  # half of them would stop it
+    lossy = FaultyEnv(loaded.env, value=None, share=0.5, overflows=True)
+    key, module = jax.random.key(0), np.zeros(60, int)
+    whole, found = (playback.record(loaded._replace(env=env), key, module) for env in (loaded.env, lossy))
+    key_reset, _ = jax.random.split(key)
+    lost = np.asarray(jax.vmap(lossy.reset)(jax.random.split(key_reset, 60)).broken)
+    assert whole.solved[-1][lost].any()
+    np.testing.assert_array_equal(found.solved, whole.solved & ~lost)
 
 
 def test_it_succeeds_as_often_as_evaluation_does(loaded):

@@ -215,6 +215,7 @@ def test_the_pages_module_trains(lift_script, small):
 # An estimator of one's own: the page's code, run.
 
 
+@pytest.mark.slow
 def test_the_pages_estimator_is_twenty_lines_and_trains(tmp_path, monkeypatch, small, capsys):
     from curious_jax import train
     from curious_jax.learner import estimators

@@ -49,7 +49,9 @@ BRANCHES = """
 """
 
 
-@pytest.mark.parametrize("name", ["the arm with two cubes", "branches with every kind of joint"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("the arm with two cubes", marks=pytest.mark.slow), "branches with every kind of joint"]
+)
 def test_the_stages_are_mjxs_own(name):
     model = scene.build_model(2) if "arm" in name else mujoco.MjModel.from_xml_string(BRANCHES)
     mjx_tree.check_model(model)

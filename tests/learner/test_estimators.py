@@ -339,8 +339,7 @@ def test_the_model_is_asked_about_goals_where_they_stand():
 @pytest.mark.parametrize(
     "name, seeds",
     [
-        ("plr", 1),
-        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ESTIMATORS if name != "plr"),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ESTIMATORS),
         *(pytest.param(name, 2, marks=pytest.mark.slow) for name in ESTIMATORS),
     ],
 )

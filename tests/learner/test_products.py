@@ -31,6 +31,7 @@ def test_an_xla_that_does_not_know_the_option_is_left_alone(monkeypatch):
 
 
 @on_cpu
+@pytest.mark.slow
 def test_a_cycle_with_eigen_asks_ynnpack_for_nothing_and_learns_the_same():
     ended, asked = {}, {}
     for eigen in (False, True):

@@ -160,6 +160,7 @@ def muvfa():
     return uniform_epoch("muvfa")
 
 
+@pytest.mark.slow
 def test_epsilon_one_is_uniform(init, muvfa):
     """CURIOUS with nothing but uniform choice is M-UVFA, bit for bit."""
     states = [epoch(init(0), CYCLES)[0] for epoch in (muvfa, uniform_epoch("curious"))]
